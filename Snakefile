@@ -37,6 +37,10 @@ pathvars:
     telemetry="<results>/telemetry",
 
 
+wanted = final_outputs(batch)
+
+
+include: "rules/preflight.smk"  # its handler comes before that which records the run
 include: "rules/telemetry.smk"
 
 
@@ -61,7 +65,7 @@ container: batch.settings.container
 rule all:
     default_target: True
     input:
-        final_outputs(batch),
+        wanted,
 
 
 include: "rules/ingest.smk"
@@ -75,10 +79,10 @@ include: "rules/export.smk"
 include: "rules/figures.smk"
 include: "rules/slides.smk"
 include: "rules/summary.smk"
-include: "rules/preflight.smk"
 
 
 onstart:
+    preflight.judge()
     refuse_obstacles()
     os.environ[HOOKS] = "1"
     start_jobs_at_once(workflow)

@@ -10,8 +10,10 @@ read the table.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
+import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +22,8 @@ from phantoms import Case, forget_canvases, link_pairs, phantom
 from running import BIN, WORK, command, say, snakemake_words
 from tables import table
 
-from unglow.core.machine import cache_directory, memory_limit_mb, processors
-from unglow.workflow.batch import Batch
-from unglow.workflow.forecast import (
-    EarlierRun,
-    Forecast,
-    Throughput,
-    file_of_machine,
-    forecast,
-    read_runs,
-)
-from unglow.workflow.pending_jobs import capacity_for, pending_jobs
+from unglow.core.machine import cache_directory, processors
+from unglow.workflow.forecast import EarlierRun, add_run, file_of_machine, read_runs
 
 RIGHT = 1.5
 """A forecast is right within this factor."""
@@ -123,16 +116,21 @@ def made(planned: Planned, cache: Path, work: Path) -> Done:
     return Done(planned, wall, cpu, earlier, directory)
 
 
-def forecast_of(done: Done, others: list[EarlierRun]) -> Forecast:
-    """Return the forecast of a run from those of some others."""
-    batch = Batch.load({}, done.directory)
-    jobs = pending_jobs(batch, done.directory / "results")
-    capacity = capacity_for(jobs, done.planned.cores, memory_limit_mb(0.6))
-    budget = batch.settings.memory_per_job
-    found = forecast(jobs, capacity, budget, Throughput(others), len(batch.pairs))
-    if found is None:
-        raise SystemExit(f"nothing is left to do in {done.directory}")
-    return found
+def forecast_of(done: Done, others: list[EarlierRun]) -> dict[str, float]:
+    """Return the forecast of a run from those of some others, as `unglow preflight` gives it."""
+    cache = done.directory / "others"
+    shutil.rmtree(cache, ignore_errors=True)
+    for other in others:
+        add_run(cache / "unglow" / file_of_machine().name, other)
+    said = subprocess.run(
+        [BIN / "unglow", "preflight", "--json", "--cores", str(done.planned.cores)],
+        cwd=done.directory,
+        env=os.environ | {"XDG_CACHE_HOME": str(cache)},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    expected: dict[str, float] = json.loads(said.stdout)["expected"]
+    return expected
 
 
 def format_runs(runs: list[Done]) -> str:
@@ -143,9 +141,8 @@ def format_runs(runs: list[Done]) -> str:
         others = [other.earlier for other in runs if other is not run]
         for (what, counts), known in zip(right.items(), ([], others), strict=True):
             found = forecast_of(run, known)
-            seconds = found.seconds or 0.0
-            low, high = seconds / found.factor, seconds * found.factor
-            ratio, cpu_ratio = seconds / run.wall_s, found.cpu_s / run.cpu_s
+            seconds, low, high = found["seconds"], found["low"], found["high"]
+            ratio, cpu_ratio = seconds / run.wall_s, found["cpu_s"] / run.cpu_s
             counts[0] += 1 / RIGHT <= ratio <= RIGHT
             counts[1] += 1 / RIGHT <= cpu_ratio <= RIGHT
             counts[2] += low <= run.wall_s <= high

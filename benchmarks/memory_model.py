@@ -24,7 +24,7 @@ from running import THREADED, WORK, snakemake_words
 from unglow import __version__
 from unglow.core.machine import processors
 from unglow.workflow.batch import Batch
-from unglow.workflow.pending_jobs import RuleSettings, pending_jobs
+from unglow.workflow.oversized import list_missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,11 +59,16 @@ class Matrix(MemoryRuns):
     def declarations(self, case: Case, setting: Setting, work: Path) -> list[tuple[Any, ...]]:
         """Return rule, title, threads and declared MB of each job of a run."""
         batch = Batch.load({"memory_per_job": setting.budget}, work)
-        threads = RuleSettings(dict.fromkeys(THREADED, setting.threads), {})
-        return [
-            (job.rule, job.title, job.threads, job.demand.peak_mb(setting.budget, job.threads))
-            for job in pending_jobs(batch, work / "results", threads)
+        jobs = [
+            job
+            for key in batch.keys
+            for job in list_missing(batch, key, work / "results")
             if self.until(case) != "ingest" or job.rule == "ingest"
+        ]
+        threads = [setting.threads if job.rule in THREADED else 1 for job in jobs]
+        return [
+            (job.rule, job.title, n, job.asks_mb(setting.budget, n))
+            for job, n in zip(jobs, threads, strict=True)
         ]
 
     def run(self, case: Case, setting: Setting, work: Path) -> None:

@@ -22,7 +22,8 @@ from slides import DTYPES, LAYOUTS, SAMPLE, SlideCase, make_slide
 
 from unglow.core.machine import processors
 from unglow.workflow.batch import Batch
-from unglow.workflow.pending_jobs import pending_jobs
+from unglow.workflow.job_resources import choose_threads
+from unglow.workflow.oversized import list_missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,10 +70,10 @@ class SlideMatrix(MemoryRuns):
     ) -> list[tuple[Any, ...]]:
         """Return what is written, rule, title and declared MB of each job of a run."""
         batch = Batch.load(setting.config, work)
-        written = setting.dtype, setting.output
+        written, threads = (setting.dtype, setting.output), choose_threads(batch)
         return [
-            (*written, job.rule, job.title, job.demand.peak_mb(setting.budget, job.threads))
-            for job in pending_jobs(batch, work / "results")
+            (*written, job.rule, job.title, job.asks_mb(setting.budget, threads[job.rule]))
+            for job in list_missing(batch, (SAMPLE, ""), work / "results")
         ]
 
     def run(self, case: SlideCase, setting: SlideSetting, work: Path) -> None:

@@ -10,19 +10,23 @@ from unglow.core.errors import UnglowError
 from unglow.core.machine import existing, memory_available_mb
 from unglow.core.printable import printable
 from unglow.jobs.run_records import was_killed
-from unglow.jobs.snakemake_command import message_of, obstacles, only_looks
+from unglow.jobs.snakemake_command import (
+    PARTLY,
+    has_option,
+    message_of,
+    obstacles,
+    only_looks,
+)
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.planned_jobs import counted_methods, final_outputs
-from unglow.workflow.pending_jobs import skip_oversized
+from unglow.workflow.job_graph import limit_of
+from unglow.workflow.oversized import skip_oversized
 from unglow.io.pair_plan import ROLES
 from unglow.workflow.samples.naming import one_of
 from unglow.workflow.snakemake_internals import (
     tolerate_slurm_outages,
-    command_line,
-    has_done,
-    limit_of,
     shorten_poll_interval,
     start_jobs_at_once,
     unknown_version,
@@ -86,18 +90,22 @@ if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
 
 def without_oversized(batch):
     """The batch without what cannot fit by itself, where all of it is to be computed."""
-    options = command_line()
-    if options is None or only_looks(options) or batch.settings.force_run:
+    # preflight judges what is asked for by itself
+    named = any(
+        f"{'/'.join(filter(None, key))}/" in w for key in batch.keys for w in sys.argv
+    )
+    partly = named or has_option(sys.argv, PARTLY)
+    in_module = workflow.modifier.parent_modifier is not None
+    if partly or in_module or only_looks(sys.argv) or batch.settings.force_run:
         return batch
-    partly = options.targets or options.until or options.omit_from or options.batch
-    if partly or options.allowed_rules or workflow.modifier.parent_modifier is not None:
-        return batch  # preflight has a word on what is asked for
-    local = options.executor in ("local", "dryrun", "touch")
+    here = (
+        workflow.resource_settings.nodes is None
+    )  # else jobs may run on other machines
     return skip_oversized(
         batch,
         Path(batch.settings.results),
         limit_of(workflow, "mem_mb"),
-        memory_available_mb() if local else None,
+        memory_available_mb() if here else None,
     )
 
 

@@ -1,16 +1,12 @@
 """Steps at the start and at the end of a run."""
 
 from unglow.reporting.terminal.formatting import HOOKS, closing_sentence, has_failures
+from unglow.workflow.job_graph import files_to_write, has_done
 
 
 def refuse_obstacles():
     """Refuse to start where files of jobs cannot be written: Snakemake would end with a traceback."""
-    files = []
-    for job in workflow.dag.needrun_jobs():
-        # of a directory, what is to lie in it
-        files += [Path(one, "x" if one.is_directory else "") for one in job.output]
-        files += [Path(one) for one in (*job.log, job.benchmark) if one]
-    found = obstacles(files)
+    found = obstacles(files_to_write(workflow))
     if found:
         conclude_run("failed")
         end_run(message_of(found))

@@ -43,10 +43,9 @@ if "unglow" in missing:
         end_run(not_installed)
     sys.path.append(str(checkout))
 
-from unglow.jobs.snakemake_command import lists_rules
-from unglow.workflow.snakemake_internals import command_line
+from unglow.jobs.snakemake_command import LISTING, has_option
 
-rules_only = command_line() is not None and lists_rules(command_line())
+rules_only = has_option(sys.argv, LISTING)
 if missing and not rules_only:
     end_run(not_installed)
 # To list or check rules nothing is computed, so that Snakemake alone is enough.

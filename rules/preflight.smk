@@ -1,151 +1,134 @@
-"""Preflight: before the first job, does what is missing fit memory and disk? See docs/memory.md."""
+"""Preflight: before the first job, does what will run fit memory and disk? See docs/memory.md."""
 
-from unglow.jobs.snakemake_command import only_looks, snakemake_words
+import json
+
+from unglow.core.printable import PREFLIGHT, say
+from unglow.workflow.forecast import Throughput, file_of_machine, forecast, read_runs
+from unglow.workflow.job_graph import GraphHandler, limit_of, read_capacity, read_jobs
+from unglow.workflow.planned_jobs import jobs_of
 from unglow.workflow.preflight import (
     FORCE,
-    PLANNED_PER_S,
+    MOST_JOBS,
     Level,
     check,
+    compare_settings,
+    describe_reasons,
+    describe_refusal,
+    format_settings,
     messages,
+    to_record,
     too_many_jobs,
+    worst,
 )
-from unglow.workflow.pending_jobs import (
-    RuleSettings,
-    capacity_for,
-    pending_jobs,
-)
-from unglow.workflow.snakemake_internals import limit_of, require_command_line
-from unglow.workflow.stage_table import STAGES
 
-LIMITS = ("--cores", "mem_mb of --resources", "disk_streams of --resources")
-
-
-def asked_for(options):
-    """The pairs and slides whose files are asked for (None for all), and whether that may be only a part."""
-    everything = {
-        workflow.modifier.modify_rulename("all"),
-        *(workflow.pathvars.apply(out.run(n)) for n in ("summary.tsv", "verdict.txt")),
-    }
-    partly = bool(
-        options.until or options.omit_from or options.batch or options.allowed_rules
-    )
-    if not options.targets or everything & set(options.targets):
-        return None, partly
-    results = Path(workflow.pathvars.apply("<results>"))
-    pairs = set()
-    for target in options.targets:
-        path = Path(target)
-        parts = path.relative_to(results).parts if path.is_relative_to(results) else ()
-        key = (parts[0], "") if parts[:1] and parts[0] in batch.slides else parts[:2]
-        if key not in batch.keys:
-            return None, True
-        pairs.add(key)
-    return pairs, partly
+LIMITS = {
+    "_cores": "--cores",
+    "mem_mb": "mem_mb of --resources",
+    "disk_streams": "disk_streams of --resources",
+}
+# now: in a module the names of rules mean something else later
+own_names = {workflow.modifier.modify_rulename(name): name for name in STAGES}
 
 
-def rules_as_set():
-    """Threads and memory of the rules, as --set-threads and --set-resources have changed them."""
-    threads, mem_mb = {}, {}
-    most = workflow.resource_settings.max_threads
-    for name in STAGES:
-        renamed = workflow.modifier.modify_rulename(name)
-        # a workflow that uses this one as a module may leave rules out
-        if not workflow.is_rule(renamed):
-            continue
-        resources = workflow.get_rule(renamed).resources
-        for key, settings in (("_cores", threads), ("mem_mb", mem_mb)):
-            if not resources[key].is_evaluable():
-                settings[name] = resources[key].value
-        if most is not None:
-            threads[name] = min(threads.get(name, most), most)
-    return RuleSettings(threads, mem_mb)
-
-
-def forecast_of(jobs, capacity, executor):
-    """How long the jobs will take, here or where an ``executor`` has them; None if there are none."""
-    from unglow.workflow.forecast import (
-        Throughput,
-        file_of_machine,
-        forecast,
-        read_runs,
-    )
-
-    throughput = Throughput(read_runs(file_of_machine(executor)))
-    budget = batch.settings.memory_per_job
-    return forecast(jobs, capacity, budget, throughput, len(batch.keys))
-
-
-def preflight():
-    """Print what is found; raise if a real run does not fit and was not forced.
-
-    Returns how long it will take, as far as that is known.
-    """
-    options = require_command_line()
-    if options is not None and only_looks(options):
-        return None
-    # Not started by the command: what is going to be done cannot be known, so nothing is refused.
-    only, partly = (None, True) if options is None else asked_for(options)
-    results = Path(workflow.pathvars.apply("<results>"))
-    again = options is not None and options.forceall
-    jobs = pending_jobs(batch, results, rules_as_set(), only, again=again)
-    sentence = None if partly or is_forced() else too_many_jobs(len(jobs))
-    if sentence is not None:  # of a dry run as well, which plans them too
-        end_run(sentence)
-    if len(jobs) > 10 * PLANNED_PER_S:
-        seconds = len(jobs) // PLANNED_PER_S
-        logger.info(f"{len(jobs)} jobs: Snakemake plans them for {seconds} s or more.")
-    local = options is None or options.executor in ("local", "dryrun", "touch")
-    limits = [limit_of(workflow, name) for name in ("_cores", "mem_mb", "disk_streams")]
-    for option, limit in zip(LIMITS, limits):
+def check_call():
+    """Refuse limits that are none, and more jobs than Snakemake plans within minutes."""
+    for name, option in LIMITS.items():
+        limit = limit_of(workflow, name)
         if limit is not None and limit < 1:
             end_run(f"{option} is {limit}, but has to be at least 1.")
-    capacity = capacity_for(jobs, *limits, local=local)
-    result = check(jobs, capacity, batch.settings.memory_per_job)
-    expected = forecast_of(jobs, capacity, None if local else options.executor)
-    dry = workflow.output_settings.dryrun
-    lines = messages(
-        result,
-        snakemake_words(sys.argv),
-        Level.FINE if dry else Level.WARNING,
-        takes=takes(expected, partly),
-        in_module=workflow.modifier.parent_modifier is not None,
-    )
-    if lines:
-        report_findings(result.level, len(jobs), lines, dry, partly)
-    return None if partly else expected
+    if len(wanted) > MOST_JOBS and not is_forced():
+        sentence = too_many_jobs(
+            sum(len(list(jobs_of(batch, *key))) for key in batch.keys)
+        )
+        if sentence is not None:
+            end_run(sentence)
 
 
 def is_forced():
     """Whether the configuration turns refusals into warnings."""
-    # A module does not see --config, which is how the suggestion is made.
+    # A module does not see --config.
     asked = workflow.config_settings.config.get(FORCE, False)
     return batch.settings.force_run or str(asked).lower() == "true"
 
 
-def takes(expected, partly):
-    """How long it takes, in words; of what is not asked for as well, if that is only a part."""
-    if expected is None:
-        return ""
-    return ("if everything is computed, " if partly else "") + expected.words()
+def describe(name, wildcards, missing):
+    """What is known of a job by its name in this workflow; None for a job of another workflow."""
+    if name not in own_names:
+        return None
+    return job_resources.describe_job(
+        batch, own_names[name], wildcards, launcher_mb(), missing=missing
+    )
 
 
-def report_findings(level, jobs, lines, dry, partly):
-    """Print the lines as loud as it is bad; raise if this is a refusal."""
-    if level < Level.REFUSED:
-        head = f"{jobs} jobs to do:"
-        say = logger.info if level == Level.FINE else logger.warning
-    elif dry:
-        say, head = logger.warning, "a real run would be refused:"
-    elif is_forced():
-        say, head = logger.warning, f"too much, but {FORCE} is set:"
-    elif partly:
-        say, head = logger.warning, "too much if everything is computed:"
+def judge():
+    """Report what Snakemake is about to do, and end if it does not fit; return its forecast."""
+    if workflow.touch:
+        return None
+    try:
+        jobs = read_jobs(workflow, describe)
+        capacity = read_capacity(workflow, jobs)
+    except (AttributeError, KeyError, TypeError) as error:
+        end_run(
+            f"The job graph of Snakemake {snakemake_version} cannot be read ({error}): install a "
+            "version that unglow was tried with."
+        )
+    findings = check(jobs, capacity, batch.settings.memory_per_job)
+    throughput = Throughput(read_runs(file_of_machine(executor_elsewhere())))
+    expected = forecast(jobs, capacity, throughput, len(batch.keys))
+    asked = os.environ.get(PREFLIGHT)
+    if asked == "json":
+        print_record(jobs, capacity, findings, expected, throughput)
+    if jobs:
+        table = compare(jobs, capacity, throughput) if asked == "settings" else []
+        report_findings(jobs, findings, expected, table)
+    return expected
+
+
+def compare(jobs, capacity, throughput):
+    """What a run takes with other settings."""
+    budget = batch.settings.memory_per_job
+    return compare_settings(jobs, capacity, budget, throughput, len(batch.keys))
+
+
+def print_record(jobs, capacity, findings, expected, throughput):
+    """Print what was found as JSON, and end: exit status 1 if a run would be refused."""
+    refused = worst(findings) == Level.REFUSED and not is_forced()
+    others = compare(jobs, capacity, throughput) if jobs else []
+    record = {
+        **to_record(jobs, capacity, findings, expected, others),
+        "refused": refused,
+        "memory_per_job": batch.settings.memory_per_job,
+        "skipped": [
+            {"sample": p.sample, "dye": p.dye, "message": p.message}
+            for p in batch.problems
+        ],
+    }
+    say(json.dumps(record, indent=1))
+    sys.exit(int(refused))
+
+
+def report_findings(jobs, findings, expected, table):
+    """Print findings as loud as they are bad; end if this is a refusal."""
+    level, dry = worst(findings), workflow.output_settings.dryrun
+    if dry:
+        takes = "" if expected is None else expected.words()
+        lines = messages(findings, takes=takes, reasons=describe_reasons(jobs))
+        lines += format_settings(table).splitlines() if table else []
     else:
-        say, head = None, "too much, so nothing was started:"
-    text = "\n".join([f"preflight: {head}", *lines])
-    if say is None:
-        end_run(text)
-    say(text)
+        lines = messages(findings, Level.WARNING)
+    if lines and (dry or level == Level.WARNING):
+        tell = logger.warning if level == Level.WARNING else logger.info
+        tell("\n".join([f"preflight: {len(jobs)} jobs to do:", *lines]))
+    if level == Level.REFUSED:
+        sentence = f"preflight: refused: {describe_refusal(findings)}"
+        if not is_forced():
+            end_run(sentence)
+        logger.warning(
+            sentence.replace("refused", f"{FORCE} is set, so not refused", 1)
+        )
 
 
-run_forecast = preflight() if workflow.is_main_process else None
+preflight = GraphHandler(judge)
+if workflow.is_main_process:
+    check_call()
+    logger.addHandler(preflight)

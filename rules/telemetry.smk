@@ -11,11 +11,10 @@ from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.telemetry import attempt_files
 from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.run import RunRecorder
+from unglow.workflow.job_graph import list_planned
 from unglow.workflow.snakemake_internals import (
-    command_line,
     describe_run,
     hides_finished_jobs,
-    planned_jobs,
     quiet_kinds,
 )
 
@@ -24,9 +23,8 @@ is_quiet = hides_finished_jobs(quiet_kinds(workflow.output_settings))
 
 def record_run():
     """Have a real run write its file; None for a call that computes nothing."""
-    options = command_line()
-    looks = options is not None and only_looks(options)
-    if looks or workflow.output_settings.dryrun or not workflow.is_main_process:
+    looks = only_looks(sys.argv) or workflow.output_settings.dryrun
+    if looks or not workflow.is_main_process:
         return None
     os.environ[COMMAND] = shlex.join(snakemake_words(sys.argv))
     # now: in a module the names of paths mean something else later
@@ -36,7 +34,7 @@ def record_run():
         place,
         attempt_files.start_run(),
         lambda: head_of_run(results),
-        lambda: planned_jobs(workflow, recorder.is_recorded),
+        lambda: list_planned(workflow, recorder.is_recorded),
         jobs_elsewhere,
     )
     # rules of a workflow that uses this one as a module do not measure themselves
@@ -55,7 +53,7 @@ def head_of_run(results):
     """Facts about the run when its first job is about to start."""
     chosen = {key: pair for key, pair in batch.pairs.items() if key in batch.keys}
     slides = job_params.slide_markers(batch)
-    expected = None if run_forecast is None else run_forecast.record()
+    expected = None if preflight.expected is None else preflight.expected.record()
     return {
         **describe_run(workflow, results),
         "config": to_json(batch.settings),
@@ -101,6 +99,15 @@ def conclude_run(outcome):
         run_recorder.conclude(outcome)
 
 
+def refuse_late_job():
+    """End a queued job of a run that was killed, before Snakemake removes what a later one has made."""
+    newer = attempt_files.find_newer_run(Path(workflow.pathvars.apply("<telemetry>")))
+    if newer is not None:
+        end_run(f"This job belongs to an older run: run {newer} has started since.")
+
+
+if not workflow.is_main_process:
+    refuse_late_job()
 announce(in_job=not workflow.is_main_process)
 run_recorder = record_run()
 if workflow.is_main_process:

@@ -13,16 +13,15 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.printable import warn
+from unglow.core.printable import PREFLIGHT, warn
 from unglow.core.rounding import duration
 from unglow.core.workflow_files import OWN
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.reporting.terminal.run_output import Mode, RunOutput
+from unglow.workflow.job_graph import list_planned
 from unglow.workflow.snakemake_internals import (
-    command_line,
     describe_run,
     hides_finished_jobs,
-    planned_jobs,
     quiet_kinds,
     workflow_at_work,
 )
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
 
 def foreign_for(settings: Any, output: RunOutput | None) -> Foreign | None:
     """Return what records another workflow, attached to Snakemake's logger; None for dry runs."""
-    options = command_line()
-    if settings.dryrun or (options is not None and only_looks(options)):
+    if settings.dryrun or only_looks(sys.argv):
         return None
     foreign = Foreign(output, quiet_kinds(settings))
     # before the queue in which records wait for the plugin itself
@@ -102,7 +100,7 @@ class Foreign(logging.Handler):
             OWN.absolute() / "telemetry" / RUNS,
             start_run(),
             lambda: describe_run(workflow, str(OWN)) | {"config": dict(workflow.config)},
-            lambda: planned_jobs(workflow, run.is_recorded),
+            lambda: list_planned(workflow, run.is_recorded),
         )
         self._run = run
         self._outside = OutsideRecorder(run, is_quiet=hides_finished_jobs(self._quiet))
@@ -130,12 +128,11 @@ SWITCH = "UNGLOW_MONITOR"
 
 def output_for(settings: Any) -> RunOutput | None:
     """Return the output for the settings of Snakemake's logger; None to leave all to Snakemake."""
-    options = command_line()
     is_alone = len(settings.log_handler_settings or ()) <= 1
-    looks = options is not None and only_looks(options)
-    if settings.verbose or settings.debug_dag or looks or not is_alone:
+    if settings.verbose or settings.debug_dag or only_looks(sys.argv) or not is_alone:
         return None
-    stream = sys.stdout if settings.stdout else sys.stderr
+    is_record = os.environ.get(PREFLIGHT) == "json"  # which is printed alone
+    stream = sys.stdout if settings.stdout and not is_record else sys.stderr
     mode = mode_for(stream, os.environ, quiet_kinds(settings), is_dry=settings.dryrun)
     output = RunOutput(stream, mode, snakemake_words(sys.argv), colours=not settings.nocolor)
     output.replace_tracebacks()
@@ -159,6 +156,8 @@ def mode_for(
         Whether it is a dry run.
     """
     kinds = set(quiet)
+    if environment.get(PREFLIGHT) == "json":
+        return Mode.QUIET
     if is_dry:
         return Mode.PLAN
     if "all" in kinds:

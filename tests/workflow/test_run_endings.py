@@ -48,8 +48,8 @@ def test_a_refused_run_prints_its_sentence_alone(fresh, words, message):
 
 def test_a_run_that_does_not_fit_ends_with_what_would_help(fresh):
     run = snakemake(fresh, "--set-resources", "register:mem_mb=1")
-    assert "too much, so nothing was started" in run.text
-    assert_ends_with(run, "force_run=True")
+    assert "preflight: refused: " in run.text
+    assert_ends_with(run, "or set force_run: true.")
 
 
 def test_files_that_cannot_be_written_are_named_last(fresh):

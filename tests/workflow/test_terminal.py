@@ -8,6 +8,7 @@ import subprocess
 from contextlib import suppress
 
 import pytest
+from real_runs import command
 
 from unglow.cli import main
 
@@ -60,7 +61,6 @@ def hostile(small_finished, tmp_path_factory):
         ["survey", "--json"],
         ["survey", RED],
         ["init"],
-        ["preflight", "--cores", "1"],
         ["doctor", "--results", RED],
         ["resume", RED],
         ["where", RED],
@@ -79,3 +79,11 @@ def test_no_name_acts_on_the_terminal(hostile, tmp_path, monkeypatch, capfd, wor
     assert not {"\x1b", "\x9b", "\u202e"} & set(out + err), out + err
     if "--json" in words:
         assert json.loads(out)["problems"]
+
+
+def test_no_name_in_a_dry_run_acts_on_the_terminal(hostile, tmp_path):
+    work = tmp_path / RED
+    subprocess.run(["cp", "-a", str(hostile), str(work)], check=True)
+    made = command(work, "unglow", "preflight", "--cores", "1", "--forceall")
+    assert "jobs:" in made.text
+    assert not {"\x1b", "\x9b", "\u202e"} & set(made.text), made.text

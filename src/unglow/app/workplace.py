@@ -254,7 +254,10 @@ class Commands:
         return found
 
     def preflight(self, cores: int | None) -> dict[str, Any]:
-        """Return the lines of `unglow preflight`, and whether a run would be ``refused``."""
+        """Return the lines of `unglow preflight`, and whether a run would be ``refused``.
+
+        Settings count as they are now, also where the results of other ones are there.
+        """
         done = self._ask("preflight", *_words(cores))
         if done.returncode not in (0, 1):
             raise InputError(_last_sentence(done))

@@ -49,7 +49,7 @@ def add_working_directory(parser: argparse.ArgumentParser, about: str) -> None:
 
 def add_lost(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--lost`` of commands that wait for what is still at work."""
-    about = "a machine that is gone for good: do not wait for its jobs"
+    about = "a machine that is gone for good, with its runs and jobs"
     parser.add_argument("--lost", action="append", default=[], metavar="HOST", help=about)
 
 

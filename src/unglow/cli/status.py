@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from unglow.reporting.terminal.formatting import OUTCOMES
 from unglow.results import SKIPPED
 from unglow.telemetry.reading.pairs import WAITING, Work, sentence_of
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
-from unglow.workflow.pending_jobs import pending_jobs
+from unglow.workflow.planned_jobs import is_missing, jobs_of
 
 if TYPE_CHECKING:
     import argparse
@@ -62,15 +61,12 @@ class PairStatus:
 def pair_statuses(batch: Batch, runs: Runs) -> list[PairStatus]:
     """Return the status of each pair of a batch, then the skipped ones."""
     results = runs.results
-    counts = Counter(job.variant[:2] for job in pending_jobs(batch, results, again=True))
-    missing: dict[tuple[str, ...], list[str]] = {}
-    for job in pending_jobs(batch, results):
-        missing.setdefault(job.variant[:2], []).append(job.rule)
     work = Work(runs.history)
     verdicts = _verdicts(runs.rows, batch.slides)
     statuses = []
     for key in batch.keys:
-        left = missing.get(key, [])
+        jobs = list(jobs_of(batch, *key))
+        left = [job.rule for job in jobs if is_missing(job, results)]
         status, note = verdicts.get(key, ("", ""))
         if not status or (left and status != _WORST[0]):
             status, note = WAITING, ""
@@ -78,7 +74,7 @@ def pair_statuses(batch: Batch, runs: Runs) -> list[PairStatus]:
                 dye = {"dye": key[1]} if key[1] else {}
                 status, note = work.state_of({"sample": key[0], **dye})
             note = note or f"{', '.join(dict.fromkeys(left))} to do"
-        statuses.append(PairStatus(*key, status, counts[key] - len(left), counts[key], note))
+        statuses.append(PairStatus(*key, status, len(jobs) - len(left), len(jobs), note))
     for problem in batch.problems:
         names = problem.sample or "", problem.dye or ""
         statuses.append(PairStatus(*names, SKIPPED, 0, 0, problem.message))

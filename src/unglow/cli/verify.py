@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
     before = last_run(results)
     problems = list(_problems(results))
     if problems:
-        refuse_if_at_work(results, arguments.lost, warn)
+        refuse_if_at_work(results, arguments.lost)
         if last_run(results) != before:
             raise InputError(f"A run on {results} has just ended: verify again.")
     for problem in problems:
@@ -257,7 +257,7 @@ def run_clean(arguments: argparse.Namespace) -> int:
     results = results_of(arguments.directory)
     paths = leftovers(results)
     if paths and not arguments.dry_run:
-        refuse_if_at_work(results, arguments.lost, warn)
+        refuse_if_at_work(results, arguments.lost)
     total, stayed = 0.0, 0
     for path in paths:
         mb = size_mb(path)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 WEB = "UNGLOW_WEB"
 """Variable by which `unglow run --web` asks for a live page of the run."""
+PREFLIGHT = "UNGLOW_PREFLIGHT"
+"""Variable that makes a dry run that of `unglow preflight`: ``text``, ``settings`` or ``json``."""
 
 
 _FORMULA = ("=", "+", "-", "@")

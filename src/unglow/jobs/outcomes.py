@@ -198,7 +198,7 @@ def remedy(job: Declared, cause: Cause) -> str:
     """Return a command to copy that may end well; empty if there is none."""
     if cause.orphaned:
         return "unglow resume"
-    options: dict[str, str | tuple[str, str]] = {}
+    options: dict[str, tuple[str, str]] = {}
     if cause.innocent:
         options["--resources"] = ("mem_mb", str(math.ceil(job.mem_mb)))
     elif cause.needed_mb is not None:

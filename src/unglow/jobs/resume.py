@@ -1,18 +1,16 @@
 """`unglow resume`: continue after anything was killed, once nothing of the run can still write.
 
 Only a record that nobody but the caller can have written is executed, and only for the directory
-that was named. Only processes whose number, start and boot the record has are ended.
+that was named. No process is ended.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import re
 import shlex
 import shutil
-import signal
 import sys
 import time
 from itertools import pairwise
@@ -20,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError
-from unglow.core.files import open_file, open_text, read_file, resolve_links
-from unglow.core.process import Process, host, working_in
+from unglow.core.files import open_text, read_file, resolve_links
+from unglow.core.process import host, working_in
 from unglow.core.workflow_files import OWN, snakefile
 from unglow.jobs import schedulers
 from unglow.jobs.run_records import (
@@ -31,7 +29,6 @@ from unglow.jobs.run_records import (
     last_run,
     open_attempts,
     same_place,
-    send,
 )
 from unglow.jobs.schedulers import SCHEDULERS, SUBMITTED
 from unglow.jobs.snakemake_command import (
@@ -47,11 +44,8 @@ if TYPE_CHECKING:
     import psutil
 
 PATIENCE_S, QUEUE_PATIENCE_S = 15.0, 300.0
-"""How long an orphan may take to end by itself, and a scheduler to cancel jobs, s."""
+"""How long jobs may take to end by themselves, and a scheduler to cancel jobs, s."""
 _LOOK_S, _QUEUE_LOOK_S = 0.1, 1.0
-# A job writes ten lines a second, Snakemake one every two: of what does not grow for so long, s,
-# nothing lives, even if a network drive shows it some seconds late.
-_SILENCE_S, _GROWING_LOOK_S = 12.0, 1.0
 _RERUN = "--rerun-incomplete"
 # Where Snakemake looks unless a Snakefile is named.
 _SNAKEFILES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
@@ -89,26 +83,21 @@ def resume(
 def make_sure(
     run: Trace, directory: Path, results: Path, lost: Collection[str], say: Callable[[str], None]
 ) -> list[Path]:
-    """See that nothing of a run, or of those before it, writes any more; return its old locks.
+    """See that nothing of a run, or of those before it, starts jobs any more; return its old locks.
 
-    Of ``lost`` machines the user says that they are gone; ``say`` is called with what is done.
-    Raises `InputError` if something still runs, or may still run.
+    Its jobs end by themselves when their Snakemake has gone, and one that leaves a queue later ends
+    before it touches results. Of ``lost`` machines the user says that they are gone; ``say`` is
+    called with what is done. Raises `InputError` if something still runs, or may still run.
     """
-    import psutil  # noqa: PLC0415 (30 ms that others can save)
-
     stale = sorted((directory / ".snakemake" / "locks").glob("*.lock"))
     refuse_if_running(run, directory)
     cancel_queued(directory, say, local=run.fields.get("executor") == "local")
-    for snakemake in _find_snakemakes(directory, in_jobs=True):  # no queue knows their jobs
-        with contextlib.suppress(psutil.Error):  # not another one with its number
-            snakemake.kill()  # it would remove the outputs of its job
-    attempts = open_attempts(results)
-    end_orphans(attempts, say)
-    refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)
+    wait_for_jobs(directory, open_attempts(results))
+    refuse_if_elsewhere([run], lost)
     return stale
 
 
-def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str], None]) -> None:
+def refuse_if_at_work(results: Path, lost: Collection[str]) -> None:
     """See that nothing works on a results directory, as `make_sure`, but end nothing."""
     run, attempts = last_run(results), open_attempts(results)
     if run is not None:
@@ -118,7 +107,7 @@ def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str],
             raise InputError(
                 f"a job (process {process.pid}) is at work in {results}; wait for it first."
             )
-    refuse_if_growing([*([] if run is None or run.ended else [run]), *attempts], lost, say)
+    refuse_if_elsewhere([*([] if run is None else [run]), *attempts], lost)
 
 
 # Whose word is taken, and for which directory
@@ -246,69 +235,36 @@ def _find_snakemakes(directory: Path, *, in_jobs: bool) -> list[psutil.Process]:
     ]
 
 
-def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
-    """End the jobs of this machine that nobody waits for, and see that they are gone.
+def wait_for_jobs(directory: Path, attempts: Sequence[Trace]) -> None:
+    """Wait until no job of a directory is at work on this machine, nor a Snakemake inside one.
 
-    Raises `InputError` if one cannot be ended, or if only a file that others may write to says that
-    it is one.
+    Raises `InputError` for one that is still there after `PATIENCE_S`.
     """
-    alive: list[Process] = []
-    for trace in attempts:
-        here = [process for process in trace.processes if process.lives()]
-        if here and not trace.own:
+    end = time.monotonic() + PATIENCE_S
+    while alive := _find_jobs(directory, attempts):
+        if time.monotonic() > end:
             raise InputError(
-                f"process {here[0].pid} is at work according to {trace.path}, which is not yours, "
-                "or which others may write to, so it is not ended: wait for it, or see to it."
+                f"a job of the killed run (process {alive[0]}) is still at work after "
+                f"{PATIENCE_S:.0f} s: wait for it, or end it first."
             )
-        alive += here
-    if alive:
-        numbers = ", ".join(str(process.pid) for process in alive)
-        say(f"ending jobs of the killed run: process {numbers}")
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for process in alive:
-            send(process, number)
-        end = time.monotonic() + PATIENCE_S
-        while alive := [process for process in alive if process.lives()]:
-            if time.monotonic() > end:
-                break
-            time.sleep(_LOOK_S)
-    if alive:
-        raise InputError(
-            f"process {alive[0].pid} of the killed run cannot be ended: it belongs to another "
-            "user, or a disk or a network drive does not answer."
-        )
+        time.sleep(_LOOK_S)
 
 
-def refuse_if_growing(
-    traces: Iterable[Trace], lost: Collection[str], say: Callable[[str], None]
-) -> None:
-    """See that runs and attempts without an end on other machines, but ``lost`` ones, are silent.
-
-    Raises `InputError` if a file grows.
-    """
-    elsewhere = [t for t in traces if t.host != host() and t.host not in lost]
-    if not elsewhere:
-        return
-    hosts = ", ".join(sorted({trace.host for trace in elsewhere}))
-    say(f"listening for {_SILENCE_S:.0f} s whether anything still runs on {hosts}")
-    before = [_size(trace.path) for trace in elsewhere]
-    end = time.monotonic() + _SILENCE_S
-    while time.monotonic() < end:
-        time.sleep(_GROWING_LOOK_S)
-        for trace, size in zip(elsewhere, before, strict=True):
-            if _size(trace.path) > size:
-                what = "Snakemake" if trace.fields.get("kind") == "run" else "a job"
-                raise InputError(
-                    f"{what} of the last run (process {trace.fields.get('pid')} on {trace.host}, "
-                    f"since {trace.since}) is still at work; end it there first."
-                )
+def _find_jobs(directory: Path, attempts: Iterable[Trace]) -> list[int]:
+    """Return the processes of jobs that are at work on this machine."""
+    at_work = [p.pid for trace in attempts for p in trace.processes if p.lives()]
+    return at_work or [one.pid for one in _find_snakemakes(directory, in_jobs=True)]
 
 
-def _size(path: Path) -> int:
-    """Return the size of a file, bytes; opening it makes a network drive look again."""
-    with contextlib.suppress(OSError), open_file(path) as stream:
-        return stream.seek(0, os.SEEK_END)
-    return 0
+def refuse_if_elsewhere(traces: Iterable[Trace], lost: Collection[str]) -> None:
+    """Raise `InputError` if a run or job without an end is on another machine that is not lost."""
+    for trace in traces:
+        if not trace.ended and trace.host != host() and trace.host not in lost:
+            what = "Snakemake" if trace.fields.get("kind") == "run" else "a job"
+            raise InputError(
+                f"{what} (process {trace.fields.get('pid')}) may still be at work on {trace.host}, "
+                f"since {trace.since}: see there, or give `--lost {trace.host}` if that has gone."
+            )
 
 
 # Queues of schedulers

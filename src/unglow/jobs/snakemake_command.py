@@ -14,7 +14,6 @@ from unglow.core.errors import ConfigError, InputError
 from unglow.core.machine import cache_directory
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
@@ -29,9 +28,7 @@ RUN = ("unglow", "run")
 """The command that names the Snakefile by itself."""
 _COMMANDS = (("snakemake",), ("python", "-m", "snakemake"), RUN)
 
-# Options that remedies change, by all their names; --jobs stands in for --cores where jobs are
-# local.
-_CORES = ("--cores", "-c", "--jobs", "-j")
+# Options that remedies change, by all their names.
 _SEVERAL = {
     "--resources": ("--resources", "--res"),
     "--config": ("--config", "-C"),
@@ -39,61 +36,60 @@ _SEVERAL = {
 }
 # All of these are one resource.
 _MEMORY = re.compile(r"mem(_[a-z]+)?")
-# Ways to call Snakemake that compute nothing, by the names that it gives to its options.
-_LISTING = ("lint", "list_rules", "list_target_rules", "print_compilation")
-_LOOKING = (
-    *_LISTING,
-    "containerize",
-    "unlock",
-    "generate_unit_tests",
-    "dag",
-    "rulegraph",
-    "filegraph",
-    "d3dag",
-    "cleanup_metadata",
-    "conda_cleanup_envs",
-    "conda_create_envs_only",
-    "list_conda_envs",
-    "cleanup_shadow",
-    "container_cleanup_images",
-    "list_changes",
-    "list_input_changes",
-    "list_params_changes",
-    "list_untracked",
-    "summary",
-    "detailed_summary",
-    "archive",
-    "delete_all_output",
-    "delete_temp_output",
-    "touch",
+# Options with which Snakemake computes nothing, by all their names: it reads the rules alone, or
+# looks at files as well.
+LISTING = (
+    *("--lint", "--list-rules", "--list", "-l", "--list-target-rules", "--lt"),
+    "--print-compilation",
 )
+LOOKING = (
+    *LISTING,
+    *("--containerize", "--unlock", "--generate-unit-tests", "--dag", "--rulegraph", "--filegraph"),
+    *("--d3dag", "--cleanup-metadata", "--cm", "--conda-cleanup-envs", "--conda-create-envs-only"),
+    *("--list-conda-envs", "--cleanup-shadow", "--container-cleanup-images", "--list-changes"),
+    *("--lc", "--list-input-changes", "--li", "--list-params-changes", "--lp", "--list-untracked"),
+    *("--lu", "--summary", "-S", "--detailed-summary", "-D", "--archive", "--delete-all-output"),
+    *("--delete-temp-output", "--touch", "-t"),
+)
+# Options with which Snakemake makes a part of what is asked for.
+PARTLY = ("--until", "-U", "--omit-from", "-O", "--batch", "--allowed-rules")
 
 
-def only_looks(options: Namespace) -> bool:
-    """Whether a call of Snakemake with these options computes nothing, so nothing is to judge."""
-    reporting = options.reporter is not None and not options.report_after_run
-    return reporting or any(getattr(options, name, None) for name in _LOOKING)
+def has_option(words: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether a command has one of some options."""
+    own = words[: words.index("--")] if "--" in words else words
+    return any(word.partition("=")[0] in names for word in own)
 
 
-def lists_rules(options: Namespace) -> bool:
-    """Whether a call of Snakemake with these options reads the rules and no image."""
-    return any(getattr(options, name, None) for name in _LISTING)
+def only_looks(words: Sequence[str]) -> bool:
+    """Return whether a call of Snakemake with these words computes nothing, so records nothing."""
+    reports = has_option(words, ("--report", "--reporter"))
+    return has_option(words, LOOKING) or (
+        reports and not has_option(words, ("--report-after-run",))
+    )
 
 
-def set_options(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) -> list[str]:
+def set_options(words: Sequence[str], options: Mapping[str, tuple[str, str]]) -> list[str]:
     """Return a command with options set, in place of the values that it has for them.
+
+    A limit of all jobs together that is below the memory set for a rule is raised to it, since
+    Snakemake would cut the job down to the limit.
 
     Parameters
     ----------
     words
         The command, as the shell split it.
     options
-        Option to its value (``--cores``) or to a key and its value (``--resources``,
-        ``--config``); other keys of the same option stay.
+        Option (``--resources``, ``--config``, ``--set-resources``) to a key and its value; other
+        keys of the same option stay.
     """
     made = list(words)
-    for option, value in options.items():
-        made = _single(made, value) if isinstance(value, str) else _pair(made, option, *value)
+    for option, (key, value) in options.items():
+        made = _set_key(made, option, key, value)
+        if option == "--set-resources" and key.endswith(":mem_mb"):
+            limits = [word.removeprefix("mem_mb=") for word in words if word.startswith("mem_mb=")]
+            if any(limit.isdigit() and int(limit) < int(value) for limit in limits):
+                made = _set_key(made, "--resources", "mem_mb", value)
     return made
 
 
@@ -136,22 +132,7 @@ def add_options(words: Sequence[str], *more: str) -> list[str]:
     return [*words[:place], *more, *words[place:]]
 
 
-def _single(words: list[str], value: str) -> list[str]:
-    """Set the number of cores."""
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-            continue
-        if word in _CORES:
-            skip = True
-        elif not (word.startswith(("--cores=", "--jobs=")) or re.fullmatch(r"-[cj]\w+", word)):
-            kept.append(word)
-    return add_options(kept, "--cores", value)
-
-
-def _pair(words: list[str], option: str, key: str, value: str) -> list[str]:
+def _set_key(words: list[str], option: str, key: str, value: str) -> list[str]:
     """Set one key of an option that takes several; Snakemake heeds the last such option only."""
     names = _SEVERAL[option]
     words = [part for word in words for part in split_option(word, names)]

@@ -222,5 +222,12 @@ def read_inherited_run_id() -> str | None:
     return os.environ.get(RUN_ID) or None
 
 
+def find_newer_run(root: Path) -> str | None:
+    """Return the id of the last run of a telemetry directory if it began after that of this job."""
+    own = read_inherited_run_id()
+    last = max((path.stem for path in run_files(root)), default="")
+    return last if own is not None and last > own else None
+
+
 def _owner(pid: int) -> str:
     return f"-{host().replace('/', '_')}-{pid}"

@@ -27,7 +27,8 @@ from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
 from unglow.telemetry.reading.totals import split
 from unglow.workflow.job_resources import work_mpx
-from unglow.workflow.stage_table import STAGES, Time
+from unglow.workflow.schedule import simulate
+from unglow.workflow.stage_table import NEVER_MEASURED, STAGES, Time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from unglow.telemetry.reading.records import Placed
     from unglow.workflow.batch import Batch
-    from unglow.workflow.pending_jobs import Capacity, PendingJob
+    from unglow.workflow.schedule import Capacity, Job
 
     Kind = Literal["seconds", "cpu_s"]
 
@@ -213,7 +214,7 @@ def _factors(runs: Sequence[Sequence[Times]]) -> Iterable[float]:
 
 def _time_by_table(rule: str, mpx: float, threads: int) -> float:
     """Return the first guess of a job, s."""
-    time = SNAKEMAKE.get(rule) or STAGES[rule].time
+    time = SNAKEMAKE.get(rule) or (STAGES[rule].time if rule in STAGES else Time(*NEVER_MEASURED))
     return time.fixed + time.per_mpx_with(threads) * mpx
 
 
@@ -294,75 +295,38 @@ class Forecast:
 
 
 def forecast(
-    jobs: Sequence[PendingJob],
-    capacity: Capacity,
-    budget_mb: float,
-    throughput: Throughput,
-    pairs: int,
+    jobs: Sequence[Job], capacity: Capacity, throughput: Throughput, pairs: int
 ) -> Forecast | None:
-    """Forecast a run of the jobs of a batch of N ``pairs``; None if nothing is to be done."""
+    """Forecast a run of some jobs of a batch of N ``pairs``; None if nothing is to be done."""
     if not jobs:
         return None
     local = capacity.available_mb is not None
     start, end = (throughput.seconds(name, pairs, 1) for name in (START, END))
     # on a node, each job reads the workflow for itself
     launch = throughput.seconds(*((LAUNCH, 0) if local else (START, 1)), 1)
-    kinds = [(job.rule, job.mpx, job.threads_on(capacity.cores)) for job in jobs]
+    kinds = [(job.rule, job.mpx, job.threads) for job in jobs]
     times = {kind: throughput.seconds(*kind) for kind in set(kinds)}
-    timed = [(job, launch + times[kind]) for job, kind in zip(jobs, kinds, strict=True)]
+    seconds = [launch + times[kind] for kind in kinds]
     cpu_s = start + end + launch * len(jobs)
     rules: dict[str, tuple[int, float]] = {}
     for kind, count in Counter(kinds).items():
         jobs_of_rule, of_rule = rules.get(kind[0], (0, 0.0))
         rules[kind[0]] = jobs_of_rule + count, of_rule + count * times[kind]
         cpu_s += count * throughput.cpu_s(*kind[:2])
-    wall = makespan(timed, capacity, budget_mb)
-    wall = max(wall, cpu_s / processors(), len(jobs) * _DISPATCHING_S)
+    wall = max(simulate(jobs, seconds, capacity), len(jobs) * _DISPATCHING_S)
+    if capacity.cores is not None and capacity.cores <= processors():
+        wall = max(wall, cpu_s / processors())
     return Forecast(
         seconds=start + wall + end if local else None,
-        core_s=sum(kind[2] * s for (_, s), kind in zip(timed, kinds, strict=True)),
+        core_s=sum(kind[2] * s for s, kind in zip(seconds, kinds, strict=True)),
         cpu_s=cpu_s,
         factor=throughput.factor,
-        longest_s=max(seconds for _, seconds in timed),
+        longest_s=max(seconds),
         rules=rules,
         cores=capacity.cores,
         runs=throughput.runs,
         busy=busy_processors() if local else 0.0,
     )
-
-
-def makespan(
-    jobs: Sequence[tuple[PendingJob, float]], capacity: Capacity, budget_mb: float
-) -> float:
-    """Return how long jobs take together, s, from each with its own time.
-
-    They fill what as many of their kind as can run at once leave nothing free of, but never take
-    less than the longest chain of those of a pair that wait for one another.
-    """
-    filled = 0.0
-    longest: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
-    for job, seconds in jobs:
-        needs = (
-            (job.threads_on(capacity.cores), capacity.cores),
-            (job.asks_mb(capacity.cores, budget_mb), capacity.limit_mb),
-            (job.disk_streams, capacity.disk_streams),
-        )
-        at_once = [limit // need for need, limit in needs if limit is not None and need]
-        filled += seconds / max(1, min(at_once)) if at_once else 0.0
-        of_pair = longest[job.variant[:2]]
-        of_pair[job.rule] = max(seconds, of_pair.get(job.rule, 0.0))
-    of_run = [rule for rule, stage in STAGES.items() if stage.level == "run"]
-    in_the_end = sum(times.pop(rule, 0.0) for times in longest.values() for rule in of_run)
-    return max(filled, in_the_end + max(map(_longest_chain, longest.values()), default=0.0))
-
-
-def _longest_chain(times: Mapping[str, float]) -> float:
-    """Return how long the jobs of a pair take that wait for one another, from the time by rule."""
-    until: dict[str, float] = {}
-    for rule, stage in STAGES.items():  # each is listed after those that it waits for
-        before = (until[one] for one in stage.after)
-        until[rule] = times.get(rule, 0.0) + max(before, default=0.0)
-    return max(until.values())
 
 
 def _write_time(seconds: float, kind: str = "") -> str:

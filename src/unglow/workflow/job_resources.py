@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.levels import LEVELS
 from unglow.io.pair_plan import ROLES
+from unglow.io.tiff import remedy
 from unglow.io.tiff.codecs import is_slow
 from unglow.memory import Demand, stages
 from unglow.memory.stages import SLACK, libraries_mb, small
@@ -124,6 +126,36 @@ _DECODING, _SLOW_DECODING = 0.1, 3.5
 _JOINING = 0.08
 # Exporting a difference that is not written takes as long as this many that are.
 _COMPUTING = 2.0
+
+
+_TITLE = (*LEVELS, "role", "method", "cycle", "part")
+
+
+def describe_job(
+    batch: Batch, rule: str, wildcards: Wildcards, launcher_mb: int, *, missing: bool
+) -> dict[str, Any]:
+    """Return what is known of a job before it runs, as `unglow.workflow.schedule.Job` has it.
+
+    Where none of its outputs is ``missing`` it takes no more disk.
+    """
+    stage = STAGES[rule]
+    return {
+        "rule": rule,
+        "title": " ".join(wildcards[n] for n in _TITLE if wildcards.get(n)) or "the run",
+        "demand": demand_of(batch, rule, wildcards),
+        "launcher_mb": 0 if stage.level == "run" else launcher_mb,  # in the main process
+        "disk_mb": disk_mb(batch, rule, wildcards) if missing else 0,
+        "mpx": work_mpx(batch, rule, wildcards),
+        "disk_streams": int(stage.streams),
+        "advice": advise_on_image(batch, wildcards) if rule == "ingest" else "",
+    }
+
+
+def advise_on_image(batch: Batch, wildcards: Wildcards) -> str:
+    """Say how another way of saving a raw image would save memory; '' if none does."""
+    headers = [batch.header({**wildcards, "role": role}) for role in ROLES]
+    header = max(headers, key=lambda h: h.decode_bytes + h.others_bytes)
+    return remedy(header) or ""
 
 
 def mem_mb(batch: Batch, rule: str, wildcards: Wildcards, threads: int) -> int:

@@ -14,6 +14,7 @@ from unglow.workflow.stage_table import CORRECTED, FORMS, PLACES, STAGES, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from unglow.workflow.batch import Batch
     from unglow.workflow.samples import Pair
@@ -86,6 +87,12 @@ def corrected_files(batch: Batch) -> dict[str, str]:
 def jobs_of_run(batch: Batch) -> list[PlannedJob]:
     """List the jobs that there are once in a run: those on the results of all pairs."""
     return [_job(batch, rule, {}) for rule, stage in STAGES.items() if stage.level == "run"]
+
+
+def is_missing(job: PlannedJob, results: Path) -> bool:
+    """Return whether a file of a job is not there."""
+    files = (results / file.removeprefix("<results>/") for file in job.files)
+    return not all(file.is_file() for file in files)
 
 
 def final_outputs(batch: Batch) -> list[str]:

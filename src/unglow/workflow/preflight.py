@@ -1,45 +1,42 @@
-"""Preflight: whether what is left to compute fits memory and disks, and what would help.
+"""Preflight: whether the jobs of a run fit memory and disks, and what would help.
 
-`check` takes plain data and returns plain data: no file is touched and nothing is asked of the
-machine here (see `unglow.workflow.pending_jobs` for that). MB are 1e6 bytes, GB are 1e9.
+Plain data in and out; `unglow.workflow.job_graph` reads the jobs from Snakemake. MB are 1e6 bytes,
+GB are 1e9.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import shlex
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from unglow.core.printable import wrap_text
+from unglow.core.printable import table, wrap_text
 from unglow.core.rounding import gigabytes
 from unglow.core.settings import schema_of
-from unglow.jobs.snakemake_command import set_options
-from unglow.workflow.pending_jobs import heaviest_at_once
+from unglow.workflow.forecast import Throughput, forecast, time_in_words
+from unglow.workflow.schedule import bound_at_once
 from unglow.workflow.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from unglow.workflow.pending_jobs import Capacity, PendingJob
+    from unglow.workflow.forecast import Forecast
+    from unglow.workflow.schedule import Capacity, Job
 
 
 ROOMY = 0.8
 """Up to this share of what there is nothing is said; up to all of it there is a warning."""
 FORCE = "force_run"
 """Key of the configuration that turns a refusal into a warning."""
-_BUDGET = schema_of(Settings)["properties"]["memory_per_job"]
-LEAST_BUDGET: float = _BUDGET["minimum"]
-USUAL_BUDGET: float = _BUDGET["default"]
-"""The least and the default value of `memory_per_job`, MB."""
+SCHEMA = 2
+"""Raised when a key of ``--json`` changes its meaning or goes away."""
 MOST_JOBS = 30_000
 """More are refused: Snakemake plans about 150 jobs per second, and holds 50 kB for each."""
 PLANNED_PER_S = 150
-# The most jobs that one finding names.
-_NAMED = 3
+_BUDGET = schema_of(Settings)["properties"]["memory_per_job"]
 
 
 class Level(IntEnum):
@@ -52,35 +49,12 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked, in one sentence without a full stop."""
+    """One thing that was checked, and what would help, without full stops."""
 
     level: Level
     about: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """A remedy: a sentence, and the options of the command that do it.
-
-    ``options`` maps an option to its value, or to a (key, value) if it takes several.
-    """
-
-    text: str
-    options: Mapping[str, str | tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightResult:
-    """Findings of preflight, and remedies if it was too much."""
-
-    findings: tuple[Finding, ...]
-    suggestions: tuple[Suggestion, ...]
-
-    @property
-    def level(self) -> Level:
-        """The worst level of all findings."""
-        return _worst(self.findings)
+    remedy: str = ""
 
 
 def too_many_jobs(count: int) -> str | None:
@@ -94,22 +68,27 @@ def too_many_jobs(count: int) -> str | None:
     )
 
 
-def check(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -> PreflightResult:
-    """Check memory and disk for what is left to do; one job may take ``budget_mb`` of memory."""
-    memory = _check_memory(jobs, capacity, budget_mb)
-    disks = _check_disks(jobs, capacity)
-    suggestions: list[Suggestion] = []
-    if _worst(memory) == Level.REFUSED:
-        suggestions += _suggest_for_memory(jobs, capacity, budget_mb)
-    if _worst(disks) == Level.REFUSED:
-        suggestions.append(_suggest_for_disks(jobs, capacity))
-    if suggestions:
-        suggestions.append(Suggestion("run anyway", {"--config": (FORCE, "True")}))
-    return PreflightResult((*memory, *disks), tuple(suggestions))
+def check(jobs: Sequence[Job], capacity: Capacity, budget_mb: float) -> list[Finding]:
+    """Check memory and disk for what is to do; one job may take ``budget_mb`` of memory."""
+    if not jobs:
+        return []
+    return [
+        *_check_single_jobs(jobs, capacity, budget_mb),
+        *_check_concurrent(jobs, capacity),
+        *_check_disks(jobs, capacity),
+    ]
 
 
-def _worst(findings: Iterable[Finding]) -> Level:
+def worst(findings: Iterable[Finding]) -> Level:
+    """Return the worst level of findings."""
     return max((f.level for f in findings), default=Level.FINE)
+
+
+def describe_refusal(findings: Iterable[Finding]) -> str:
+    """Return one sentence on what does not fit, and all that has to be done."""
+    refused = [finding for finding in findings if finding.level == Level.REFUSED]
+    remedies = dict.fromkeys(finding.remedy for finding in refused)
+    return f"{refused[0].text}: {' and '.join(remedies)}, or set {FORCE}: true."
 
 
 def _level(needed: float, there: float) -> Level:
@@ -118,174 +97,71 @@ def _level(needed: float, there: float) -> Level:
     return Level.WARNING if needed > ROOMY * there else Level.FINE
 
 
-# ----------------------------------------------------------------------------------------- memory
-
-
-def _check_memory(
-    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
-) -> list[Finding]:
-    """Check single jobs, and what may run at once."""
-    return [
-        *_check_single_jobs(jobs, capacity, budget_mb),
-        *_check_concurrent(jobs, capacity, budget_mb),
-    ]
-
-
 def _check_single_jobs(
-    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
-) -> list[Finding]:
-    """Find jobs that do not fit their budget, the limit of all jobs, or what is available."""
+    jobs: Sequence[Job], capacity: Capacity, budget_mb: float
+) -> Iterator[Finding]:
+    """Find jobs that do not fit what is available, the limit of all jobs, or their budget."""
     limit, available = capacity.limit_mb, capacity.available_mb
+    most = math.inf if limit is None else limit
     together = f"all jobs together have {limit} MB (--resources mem_mb={limit})"
-    budgeted = [job for job in jobs if job.declared_mb is None]
-    bounds = [
-        (budgeted, budget_mb, f"memory_per_job is {budget_mb:g} MB"),
-        (jobs, limit, together),
-        (jobs, available, f"{gigabytes(available or 0)} GB are available"),
-    ]
-    findings = []
-    for bounded, bound, what in bounds:
-        large = [
-            (job, job.least_mb, f"{math.ceil(job.least_mb - bound)} MB more")
-            for job in bounded
-            if bound is not None and job.least_mb > bound
-        ]
+    needs = [(job, job.least_mb) for job in jobs]
+    asked = [(job, job.asks_mb(budget_mb, job.threads)) for job in jobs]
+    budgeted = [job for job, mb in asked if job.demand is not None and job.mem_mb == min(mb, most)]
+    own = [(job, job.least_mb - job.launcher_mb) for job in budgeted]
+    machine = "take a machine with at least {mb} MB free"
+    bounds = (
+        (needs, available, f"{gigabytes(available or 0)} GB are available", machine),
+        (needs, limit, together, "set --resources mem_mb={mb}"),
+        (own, budget_mb, f"memory_per_job is {budget_mb:g} MB", "set memory_per_job: {mb}"),
+    )
+    for bounded, bound, what, helps in bounds:
+        large = [(job, mb) for job, mb in bounded if bound is not None and mb > bound]
         if large:
-            named = _name_jobs(large, "needs at least {mb} MB, {more}")
-            findings.append(Finding(Level.REFUSED, "memory", f"{what}, but {named}"))
-    too_low = [
-        (job, job.least_mb, f"{job.declared_mb} MB") for job in jobs if job.is_given_too_little
-    ]
-    if too_low:
-        named = _name_jobs(too_low, "needs at least {mb} MB and is given {more}")
-        findings.append(Finding(Level.REFUSED, "memory", f"mem_mb is set for rules: {named}"))
-    asked = [(job, job.asks_mb(capacity.cores, budget_mb), "") for job in jobs]
-    cut = [each for each in asked if limit is not None and each[0].least_mb <= limit < each[1]]
+            job, mb = max(large, key=lambda one: one[1])
+            remedy = helps.format(mb=mb) + (f" or {job.advice}" if job.advice else "")
+            text = f"{what}, but {_name_jobs(large, 'needs at least {mb} MB')}"
+            yield Finding(Level.REFUSED, "memory", text, remedy)
+    low = [(job, mb) for job, mb in needs if mb <= most and mb > job.mem_mb]
+    if low:
+        rules = ", ".join(sorted({job.rule for job, _ in low}))
+        remedy = f"set no mem_mb for {rules}, or at least {max(mb for _, mb in low)} MB"
+        named = _name_jobs(low, "needs at least {mb} MB and is given {job.mem_mb} MB")
+        yield Finding(Level.REFUSED, "memory", f"mem_mb is set for rules: {named}", remedy)
+    cut = [(job, mb) for job, mb in asked if job.least_mb <= job.mem_mb == most < mb]
     if cut:
-        named = _name_jobs(cut, "asks for {mb} MB")
         text = (
-            f"{named}, but {together}: Snakemake gives it that, and fewer blocks are worked on at "
-            "a time"
+            f"{_name_jobs(cut, 'asks for {mb} MB')}, but {together}: Snakemake gives it that, and "
+            "fewer blocks are worked on at a time"
         )
-        findings.append(Finding(Level.WARNING, "memory", text))
-    return findings
+        yield Finding(Level.WARNING, "memory", text)
 
 
-def _name_jobs(jobs: list[tuple[PendingJob, int, str]], sentence: str) -> str:
-    """Name jobs, those with most MB first: a sentence of each with its ``mb`` and ``more``."""
-    jobs = sorted(jobs, key=lambda job: (-job[1], job[0].rule, job[0].title))
-    named = [
-        f"{job.rule} of {job.title} {sentence.format(mb=mb, more=more)}"
-        for job, mb, more in jobs[:_NAMED]
-    ]
-    if len(jobs) > _NAMED:
-        named.append(f"and {len(jobs) - _NAMED} more jobs")
-    return "; ".join(named)
+def _name_jobs(jobs: list[tuple[Job, int]], sentence: str) -> str:
+    """Name the job with most MB, with a sentence, and count the others."""
+    job, mb = min(jobs, key=lambda one: (-one[1], one[0].name))
+    more = len(jobs) - 1
+    others = f" (and {more} more job{'s' * (more != 1)})" if more else ""
+    return f"{job.name} {sentence.format(job=job, mb=mb)}{others}"
 
 
-def _check_concurrent(
-    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
-) -> list[Finding]:
+def _check_concurrent(jobs: Sequence[Job], capacity: Capacity) -> Iterator[Finding]:
     """Compare what may run at once with the memory that is available, where that is known."""
     available = capacity.available_mb
-    if not jobs or available is None:
-        return []
-    at_once = heaviest_at_once(jobs, capacity, budget_mb)
-    total, count = sum(at_once.mb), len(at_once.mb)
-    level = _level(total, available)
+    if available is None:
+        return
+    at_once = bound_at_once(jobs, capacity)
     allowed = f"; {gigabytes(capacity.limit_mb)} GB are allowed" if capacity.limit_mb else ""
     text = (
-        f"{count} job{'s' * (count != 1)} at a time, limited by {at_once.limited_by} "
-        f"({gigabytes(total)} of {gigabytes(available)} GB available{allowed})"
+        f"at most {at_once.jobs} job{'s' * (at_once.jobs != 1)} at a time with "
+        f"{gigabytes(at_once.mb)} of {gigabytes(available)} GB available{allowed}"
     )
-    if level > Level.FINE:
-        totals = [*itertools.accumulate(at_once.mb)]  # of the heaviest ones
-        fit, roomy = (sum(mb <= available * share for mb in totals) for share in (1.0, ROOMY))
-        parts = [f"{fit} would fit"] if level == Level.REFUSED and fit else []
-        parts += [f"{roomy} would leave 20 % free"] if roomy else []
-        text += "; " + (", ".join(parts) or "not even one of them leaves 20 % free")
-    return [Finding(level, "memory", text)]
-
-
-def _suggest_for_memory(
-    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
-) -> list[Suggestion]:
-    """Return what brings memory below a refusal, or what there is to say if nothing does."""
     least = max(job.least_mb for job in jobs)
-    available = math.inf if capacity.available_mb is None else capacity.available_mb
-    found = [
-        *_suggest_limits(jobs, capacity, budget_mb, least, available),
-        *_suggest_cores(jobs, capacity, budget_mb),
-    ]
-    low = [job for job in jobs if job.is_given_too_little]
-    if low:
-        rules = ", ".join(sorted({job.rule for job in low}))
-        enough = max(job.least_mb for job in low)
-        found.append(Suggestion(f"set no mem_mb for {rules}, or {enough} MB at least", {}))
-    elif not found:
-        where = "a machine" if capacity.available_mb is not None else "nodes"
-        text = (
-            f"no setting makes it fit here: free memory, take {where} with at least {least} MB "
-            "free, or leave the pair out of the sample sheet"
-        )
-        found.append(Suggestion(text, {}))
-    heaviest = max(jobs, key=lambda job: job.least_mb)
-    if heaviest.advice and least > min(budget_mb, available):
-        found.append(Suggestion(heaviest.advice, {}))
-    return found
+    remedy = f"set --resources mem_mb={max(least, math.floor(ROOMY * available))}"
+    yield Finding(_level(at_once.mb, available), "memory", text, remedy)
 
 
-def _fits(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -> bool:
-    return _worst(_check_memory(jobs, capacity, budget_mb)) < Level.REFUSED
-
-
-def _suggest_limits(
-    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float, least: int, available: float
-) -> list[Suggestion]:
-    """Try another limit for all jobs, another budget of each, and both together."""
-    limit = least
-    if least <= available < math.inf:
-        limit = max(least, math.floor(ROOMY * available))
-    budget = max(LEAST_BUDGET, least)
-    limited = replace(capacity, limit_mb=limit)
-    limiting: dict[str, str | tuple[str, str]] = {"--resources": ("mem_mb", str(limit))}
-    budgeting: dict[str, str | tuple[str, str]] = {"--config": ("memory_per_job", str(budget))}
-    each = f"each job within {budget} MB"
-
-    def together(budget: float) -> str:
-        count = len(heaviest_at_once(jobs, limited, budget).mb)
-        return f"all jobs together within {limit} MB ({count} at a time; the least is {least} MB)"
-
-    found = []
-    if _fits(jobs, limited, budget_mb):
-        found.append(Suggestion(together(budget_mb), limiting))
-    if _fits(jobs, capacity, budget):
-        found.append(Suggestion(each, budgeting))
-    if not found and _fits(jobs, limited, budget):
-        found.append(Suggestion(f"{each}, {together(budget)}", limiting | budgeting))
-    return found
-
-
-def _suggest_cores(
-    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
-) -> list[Suggestion]:
-    """Find the most cores, fewer than there are, with which memory suffices."""
-    low, high = 0, (capacity.cores or 1) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _fits(jobs, replace(capacity, cores=middle), budget_mb):
-            low = middle
-        else:
-            high = middle - 1
-    cores = f"{low} core{'s' * (low != 1)}"
-    return [Suggestion(f"jobs on {cores} only", {"--cores": str(low)})] if low else []
-
-
-# ------------------------------------------------------------------------------------------- disk
-
-
-def _sum_by_disk(jobs: Sequence[PendingJob]) -> Counter[str]:
-    """Sum what is to come on each file system, MB."""
+def sum_by_disk(jobs: Iterable[Job]) -> Counter[str]:
+    """Sum the upper bounds of missing outputs on each file system, MB."""
     needed: Counter[str] = Counter()
     for job in jobs:
         if job.disk_mb:
@@ -293,29 +169,21 @@ def _sum_by_disk(jobs: Sequence[PendingJob]) -> Counter[str]:
     return needed
 
 
-def _check_disks(jobs: Sequence[PendingJob], capacity: Capacity) -> list[Finding]:
+def _check_disks(jobs: Sequence[Job], capacity: Capacity) -> Iterator[Finding]:
     """Compare the upper bound of all missing outputs with the free space of each file system."""
-    findings = []
-    for disk, mb in _sum_by_disk(jobs).items():
+    for disk, mb in sum_by_disk(jobs).items():
         free = capacity.free_mb[disk]
         most, left = gigabytes(mb), gigabytes(free)
         text = f"at most {most} GB of results to come for {disk}, {left} GB free there"
-        findings.append(Finding(_level(mb, free), "disk", text))
-    return findings
+        short = gigabytes(10 * math.ceil((mb - free) / 10))
+        remedy = f"free {short} GB or set results to a directory with {most} GB free"
+        yield Finding(_level(mb, free), "disk", text, remedy)
 
 
-def _suggest_for_disks(jobs: Sequence[PendingJob], capacity: Capacity) -> Suggestion:
-    needed = _sum_by_disk(jobs)
-    short = [
-        f"free {gigabytes(10 * math.ceil((mb - capacity.free_mb[disk]) / 10))} GB where {disk} is"
-        for disk, mb in needed.items()
-        if mb > capacity.free_mb[disk]
-    ]
-    whole = f"{gigabytes(sum(needed.values()) / ROOMY)} GB free"
-    return Suggestion(
-        f"{' and '.join(short)}, or write to another one with {whole} (put its path for DIRECTORY)",
-        {"--config": ("results", "DIRECTORY")},
-    )
+def describe_reasons(jobs: Iterable[Job]) -> str:
+    """Return why jobs run, with their number: ``missing output files (7)``."""
+    reasons = Counter(job.reason.partition(":")[0].strip().rstrip(".") for job in jobs)
+    return ", ".join(f"{why[:1].lower()}{why[1:]} ({n})" for why, n in reasons.most_common())
 
 
 _MARKS = {Level.FINE: "ok", Level.WARNING: "warning", Level.REFUSED: "TOO MUCH"}
@@ -323,42 +191,102 @@ _WIDTH = 100  # characters of a line
 
 
 def messages(
-    result: PreflightResult,
-    command: Sequence[str],
-    least: Level = Level.WARNING,
-    *,
-    takes: str = "",
-    in_module: bool = False,
+    findings: Iterable[Finding], least: Level = Level.FINE, *, takes: str = "", reasons: str = ""
 ) -> list[str]:
-    """Return lines with the findings from a level on, and what would help if it is too much.
-
-    Suggestions change the words of the ``command``. The configuration of a module (``in_module``)
-    is one that no ``--config`` reaches. What the run ``takes`` is printed next to a finding.
-    """
+    """Return lines with the findings from a level on, what the run ``takes``, and the reasons."""
+    rows = [(f.about, _MARKS[f.level], f.text) for f in findings if f.level >= least]
+    rows += [(about, "", text) for about, text in (("time", takes), ("why", reasons)) if text]
     lines = []
-    for finding in result.findings:
-        if finding.level >= least:
-            start = f"  {finding.about:<7} {_MARKS[finding.level]:<9} "
-            lines += wrap_text(finding.text, _WIDTH, start, " " * len(start))
-    if takes and lines:
-        start = f"  {'time':<17} "
-        lines += wrap_text(takes, _WIDTH, start, " " * len(start))
-    if result.suggestions:
-        lines.append("What would help:")
-    for suggestion in result.suggestions:
-        lines += _write_suggestion(suggestion, command, in_module=in_module)
+    for about, mark, text in rows:
+        start = f"  {about:<7} {mark:<9} "
+        lines += wrap_text(text, _WIDTH, start, " " * len(start))
     return lines
 
 
-def _write_suggestion(
-    suggestion: Suggestion, command: Sequence[str], *, in_module: bool
-) -> list[str]:
-    options = dict(suggestion.options)
-    lines = wrap_text(suggestion.text + (":" if options else ""), _WIDTH, "  - ", "    ")
-    setting = options.get("--config")
-    if in_module and isinstance(setting, tuple) and setting[0] != FORCE:
-        lines.append(f"      in the configuration of the module: {': '.join(setting)}")
-        del options["--config"]
-    if options:
-        lines.append(f"      {shlex.join(set_options(command, options))}")
-    return lines
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """Time and memory of a run with some settings.
+
+    Attributes
+    ----------
+    cores, memory_per_job
+        The settings; MB.
+    jobs_at_once, memory_mb
+        How many jobs at most run at a time, and at most how much memory they take, MB.
+    fits
+        Whether preflight would let the run start.
+    seconds, low, high
+        Expected time and its 90 % interval, s; None on a batch system.
+    """
+
+    cores: int
+    memory_per_job: float
+    jobs_at_once: int
+    memory_mb: int
+    fits: bool
+    seconds: float | None
+    low: float | None
+    high: float | None
+
+
+def compare_settings(
+    jobs: Sequence[Job], capacity: Capacity, budget_mb: float, throughput: Throughput, pairs: int
+) -> list[RunSettings]:
+    """Return what a run takes with 1, 2 and all cores, and with least, usual and current memory.
+
+    ``jobs`` are to be done of N ``pairs``, with ``memory_per_job`` in MB as the budget.
+    """
+    most = capacity.cores or 1
+    budgets = sorted({_BUDGET["minimum"], _BUDGET["default"], budget_mb})
+    made = []
+    for cores, budget in itertools.product(sorted({1, min(2, most), most}), budgets):
+        other = replace(capacity, cores=cores)
+        changed = [job.given(other, budget) for job in jobs]
+        expected = forecast(changed, other, throughput, pairs)
+        seconds, factor = (expected.seconds, expected.factor) if expected else (None, 1.0)
+        made.append(
+            RunSettings(
+                *(cores, budget, *bound_at_once(changed, other)),
+                worst(check(changed, other, budget)) < Level.REFUSED,
+                seconds,
+                None if seconds is None else seconds / factor,
+                None if seconds is None else seconds * factor,
+            )
+        )
+    return made
+
+
+def format_settings(settings: Sequence[RunSettings]) -> str:
+    """Return a table of settings, with memory and time of a run with each."""
+    rows = [("cores", "memory_per_job", "jobs at a time", "their memory", "time")]
+    for one in settings:
+        took = time_in_words(one.seconds, (one.high or 0) / one.seconds) if one.seconds else ""
+        counts = str(one.cores), f"{one.memory_per_job:g} MB", str(one.jobs_at_once)
+        rows.append((*counts, f"{gigabytes(one.memory_mb)} GB", took if one.fits else "refused"))
+    return table(rows, "rrrrl")
+
+
+def to_record(
+    jobs: Sequence[Job],
+    capacity: Capacity,
+    findings: Iterable[Finding],
+    expected: Forecast | None,
+    settings: Iterable[RunSettings],
+) -> dict[str, Any]:
+    """Return what was found as plain values; docs/commands.md has the keys."""
+    return {
+        "schema": SCHEMA,
+        "jobs": len(jobs),
+        "planned": [
+            {name: getattr(job, name) for name in ("rule", "title", "threads", "mem_mb", "disk_mb")}
+            | {"least_mb": job.least_mb, "reason": job.reason}
+            for job in jobs
+        ],
+        "at_once": bound_at_once(jobs, capacity)._asdict() if jobs else {"jobs": 0, "mb": 0},
+        "cores": capacity.cores,
+        "limit_mb": capacity.limit_mb,
+        "available_mb": capacity.available_mb,
+        "findings": [asdict(f) | {"level": f.level.name.lower()} for f in findings],
+        "expected": None if expected is None else expected.record(),
+        "settings": [asdict(one) for one in settings],
+    }

@@ -18,17 +18,14 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.errors import InstallationError
 from unglow.jobs.schedulers import NoAnswerError, QueuedJob, has_ended, read_accounts, slurm_queue
 from unglow.jobs.snakemake_command import snakemake_words
 from unglow.telemetry.recording.run import surroundings
+from unglow.workflow.job_graph import limit_of
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import (
         AsyncIterator,
         Callable,
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
         Mapping,
         Sequence,
     )
-    from types import FrameType
 
 
 LOOK_S = 15.0
@@ -176,39 +172,15 @@ def unknown_version(version: str) -> str | None:
     )
 
 
-def command_line() -> Namespace | None:
-    """Return the options of the snakemake command with those of profiles; None without a command.
-
-    When the workflow is parsed, it does not yet know what it is going to do.
-    """
-    frames = (frame for frame in _callers() if frame.f_code.co_name == "args_to_api")
-    return next((frame.f_locals.get("args") for frame in frames), None)
-
-
-def require_command_line() -> Namespace | None:
-    """Return what `command_line` does; `InstallationError` if the command is not recognised."""
-    options = command_line()
-    start = Path(sys.argv[0])
-    if options is None and "snakemake" in (start.name, start.parent.name):
-        raise InstallationError(
-            f"Snakemake {version('snakemake')} cannot be asked for its options, so memory cannot "
-            "be checked before the run; install a version that unglow has been tried with."
-        )
-    return options
-
-
 def workflow_at_work() -> Any:
     """Return the workflow that this thread executes; None if it executes none."""
-    owners = (frame.f_locals.get("self") for frame in _callers())
-    return next((one for one in owners if type(one).__name__ == "Workflow"), None)
-
-
-def _callers() -> Iterator[FrameType]:
-    """Yield the frames of this thread, the innermost first."""
     frame = inspect.currentframe()
     while frame is not None:
-        yield frame
+        owner = frame.f_locals.get("self")
+        if type(owner).__name__ == "Workflow":
+            return owner
         frame = frame.f_back
+    return None
 
 
 def quiet_kinds(settings: Any) -> frozenset[str]:
@@ -236,39 +208,6 @@ def describe_run(workflow: Any, results: str) -> dict[str, Any]:
         "resources": {"mem_mb": limit_of(workflow, "mem_mb")},
         "config_files": [str(path) for path in workflow.configfiles],
     }
-
-
-def limit_of(workflow: Any, name: str) -> int | None:
-    """Return a limit for all jobs together, such as that of ``mem_mb``; None if there is none."""
-    limit = workflow.global_resources.get(name)
-    return None if limit is None else limit.value
-
-
-def planned_jobs(
-    workflow: Any, is_recorded: Callable[[Iterable[Any], Iterable[Any]], bool]
-) -> list[list[Any]]:
-    """Return the jobs that a run still has to do: number, rule, wildcards, what they wait for.
-
-    The last is the numbers of those other jobs among them that make what it reads. Only jobs whose
-    outputs and logs are to be recorded are returned.
-    """
-    dag = workflow.dag
-    jobs = [job for job in dag.needrun_jobs() if is_recorded(job.output, job.log)]
-    to_do = set(jobs)
-    return [
-        [
-            job.jobid,
-            job.rule.name,
-            dict(job.wildcards_dict or {}),
-            sorted(other.jobid for other in dag.job_dependencies(job) if other in to_do),
-        ]
-        for job in jobs
-    ]
-
-
-def has_done(workflow: Any, rule: str) -> bool:
-    """Whether a job of a rule has ended well in this run."""
-    return any(job.rule.name == rule for job in workflow.dag.finished_jobs)
 
 
 def start_jobs_at_once(workflow: Any) -> None:

@@ -1,4 +1,4 @@
-"""The table of stages: the files of each rule, the order of its jobs, and what they ask for.
+"""The table of stages: the files of each rule, and what its jobs ask for.
 
 Rules and commands take paths, outputs, threads and resources from here, so that nothing is said
 twice. Patterns of paths hold Snakemake's ``<results>``, ``<logs>``, ``<benchmarks>`` and the
@@ -39,8 +39,8 @@ FORMS = {"tiff": "ome.tif", "fits": "fits"}
 """Keys of ``exports`` in the configuration to how the files end."""
 SMALL_MB, FIGURES_MB = 1, 5
 """Upper bounds of what some small files, and some figures, take on disk, MB."""
-# Seconds of a job, and for each million px, of a rule that was never measured.
-_NEVER_MEASURED = 1.0, 0.05
+NEVER_MEASURED = 1.0, 0.05
+"""Seconds of a job, and for each million px, of a rule that was never measured."""
 
 
 def store(name: str) -> str:
@@ -139,8 +139,6 @@ class Stage(NamedTuple):
     ----------
     level
         Where its files are: one of `PLACES` or of `OF_SLIDE`, or ``run``.
-    step
-        The jobs of a pair run in this order; those of one step may run side by side.
     threads
         Threads that the rule asks for.
     time
@@ -151,8 +149,6 @@ class Stage(NamedTuple):
         what a stage of a ``slide`` leaves.
     files
         The outputs of a job by their names in the rule, except for digests.
-    after
-        The rules whose jobs of the same pair and variant have to be done before.
     record
         Name of its log, of its other records and of its digests; '' if it is that of the rule.
     streams
@@ -160,12 +156,10 @@ class Stage(NamedTuple):
     """
 
     level: str
-    step: int
     threads: int
     time: Time
     disk: int | str
     files: Mapping[str, str]
-    after: tuple[str, ...] = ()
     record: str = ""
     streams: bool = False
 
@@ -181,18 +175,18 @@ def measured_as(rule: str) -> str:
 
 
 def _time(rule: str, shared: float = 0.0) -> Time:
-    return Time(*SECONDS.get(measured_as(rule), _NEVER_MEASURED), shared)
+    return Time(*SECONDS.get(measured_as(rule), NEVER_MEASURED), shared)
 
 
 def _figures(rule: str) -> dict[str, str]:
     return {row.name: row.file for row in FIGURES[rule]}
 
 
-def _export(level: str, image: str, *after: str) -> Stage:
+def _export(level: str, image: str) -> Stage:
     """Return the row of a rule that writes an image in another format."""
     files = {"image": f"exports/{image}.{{form}}"}
     record = f"export_{image}.{{form}}"
-    return Stage(level, 4, 1, _time("export"), "store", files, after, record, streams=True)
+    return Stage(level, 1, _time("export"), "store", files, record, streams=True)
 
 
 _REGISTER = {
@@ -202,46 +196,40 @@ _REGISTER = {
 }
 
 STAGES = {
-    # rule: level, step, threads, time, disk, files, after
+    # rule: level, threads, time, disk, files
     "ingest": Stage(
-        *("ingested", 1, 2, _time("ingest", 0.6), "both images"),
+        *("ingested", 2, _time("ingest", 0.6), "both images"),
         {"plan": "plan.json", "post": store("post"), "pre": store("pre")},
         streams=True,
     ),
-    "export_raw": _export("ingested", "{role}", "ingest"),
-    "register": Stage(
-        *("registered", 2, 2, _time("register", 0.6), SMALL_MB), _REGISTER, ("ingest",)
-    ),
+    "export_raw": _export("ingested", "{role}"),
+    "register": Stage(*("registered", 2, _time("register", 0.6), SMALL_MB), _REGISTER),
     "align": Stage(
-        *("registered", 3, 2, _time("align", 0.9), "store"),
+        *("registered", 2, _time("align", 0.9), "store"),
         {"aligned": store("aligned_pre"), "statistics": "statistics.npz", "bins": "bins.npz"},
-        ("register",),
     ),
-    "export_aligned_pre": _export("registered", "aligned_pre", "align"),
+    "export_aligned_pre": _export("registered", "aligned_pre"),
     "figures_registration": Stage(
-        *("registered", 4, 1, _time("figures_registration"), FIGURES_MB),
+        *("registered", 1, _time("figures_registration"), FIGURES_MB),
         _figures("figures_registration"),
-        ("align",),
     ),
     "scale": Stage(
-        *("subtracted", 4, 1, _time("scale"), SMALL_MB),
+        *("subtracted", 1, _time("scale"), SMALL_MB),
         {"scale": "scale.json", "gain_map": "gain_map.npz"},
-        ("align",),
     ),
     "difference": Stage(
-        *("subtracted", 4, 2, _time("difference", 0.8), "store"),
+        *("subtracted", 2, _time("difference", 0.8), "store"),
         {
             "difference": store("difference/{method}"),
             "histogram": "difference/{method}.histogram.npz",
             "background": "difference/{method}.background.npz",
             "blocks": "difference/{method}.blocks.npz",
         },
-        ("scale",),
         "difference_{method}",
     ),
-    "export_difference": _export("subtracted", "difference_{method}", "scale", "difference"),
+    "export_difference": _export("subtracted", "difference_{method}"),
     "detect": Stage(
-        *("detected", 4, 2, _time("detect", 0.7), "candidates"),
+        *("detected", 2, _time("detect", 0.7), "candidates"),
         {
             "table": "candidates.csv",
             "geojson": "candidates.geojson",
@@ -249,22 +237,17 @@ STAGES = {
             "report": "detection.json",
             "search_counts": "search.npz",
         },
-        ("difference",),
     ),
-    "snr": Stage(
-        *("detected", 4, 2, _time("snr", 0.7), "store"), {"snr": store("snr")}, ("difference",)
-    ),
-    "export_snr": _export("detected", "snr", "snr"),
-    "figures": Stage(
-        *("detected", 4, 1, _time("figures"), 3 * FIGURES_MB), _figures("figures"), ("detect",)
-    ),
+    "snr": Stage(*("detected", 2, _time("snr", 0.7), "store"), {"snr": store("snr")}),
+    "export_snr": _export("detected", "snr"),
+    "figures": Stage(*("detected", 1, _time("figures"), 3 * FIGURES_MB), _figures("figures")),
     "slide_register": Stage(
-        *("move", 2, 2, _time("slide_register", 0.8), SMALL_MB),
+        *("move", 2, _time("slide_register", 0.8), SMALL_MB),
         {**_REGISTER, "spoilt": "spoilt.npz"},
         streams=True,
     ),
     "slide_scale": Stage(
-        *("slide", 3, 2, _time("slide_scale", 0.8), "slide scale"),
+        *("slide", 2, _time("slide_scale", 0.8), "slide scale"),
         {
             "slide": "slide.json",
             "scale": "scale.json",
@@ -273,34 +256,31 @@ STAGES = {
             "artefacts": "artefacts.geojson",
             "trusted": "cells_to_trust.geojson",
         },
-        ("slide_register",),
         streams=True,
     ),
     "slide_part": Stage(
-        *("part", 4, 2, _time("slide_part", 0.8), "slide part"),
+        *("part", 2, _time("slide_part", 0.8), "slide part"),
         {"tiles": "tiles", "counts": "counts.npz", "state": "state.json"},
-        ("slide_scale",),
         streams=True,
     ),
     "slide_subtract": Stage(
-        *("slide", 5, 2, _time("slide_subtract", 0.8), "slide"),
+        *("slide", 2, _time("slide_subtract", 0.8), "slide"),
         {
             "markers": "markers_corrected.csv",
             "subtraction": "subtraction.json",
             "residues": "residues.npz",
             "overviews": "overviews.npz",
         },
-        ("slide_part",),
         streams=True,
     ),
     "slide_figures": Stage(  # a directory with a figure of each marker, and its list of digests
-        *("slide", 6, 1, _time("slide_figures"), "slide figures"), {}, ("slide_subtract",)
+        *("slide", 1, _time("slide_figures"), "slide figures"), {}
     ),
     "summary": Stage(
-        *("run", 5, 1, _time("summary"), SMALL_MB),
+        *("run", 1, _time("summary"), SMALL_MB),
         {"summary": "summary.tsv"} | {PurePath(name).stem: name for name in multiqc.FILES},
     ),
-    "verdict": Stage("run", 6, 1, _time("verdict"), SMALL_MB, {"verdict": "verdict.txt"}),
+    "verdict": Stage("run", 1, _time("verdict"), SMALL_MB, {"verdict": "verdict.txt"}),
 }
 """By the name of the rule, in the order in which the jobs of a pair are listed."""
 

@@ -156,7 +156,10 @@ def test_folders_that_were_named_are_read_and_links_in_raw_followed(tmp_path, wo
 def test_survey_and_preflight_are_those_of_the_commands(seen):
     report = seen.json("survey.json")
     assert report["pairs"][0]["chosen"]["reason"]
-    assert seen.json("preflight.json?cores=1")["text"].startswith("9 jobs to do on 1 core: ")
+    found = seen.json("preflight.json?cores=1")
+    assert found["text"].startswith("To do: 1 pair (")
+    assert "at most 1 job at a time" in found["text"]
+    assert not found["refused"]
 
 
 def test_the_page_asks_for_all_its_modules_at_once():

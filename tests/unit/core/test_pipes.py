@@ -114,8 +114,7 @@ def test_metadata_that_are_one_are_refused(chunk, name):
 
 
 @pytest.mark.parametrize("name", ["config/samples.tsv", "raw/A/markers.csv"])
-@pytest.mark.parametrize("command", ["survey", "preflight"])
-def test_a_table_that_is_one_is_a_sentence(tmp_path, monkeypatch, capsys, name, command):
+def test_a_table_that_is_one_is_a_sentence(tmp_path, monkeypatch, capsys, name):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / name
     for directory in (path.parent, tmp_path / "raw" / "A"):
@@ -123,7 +122,7 @@ def test_a_table_that_is_one_is_a_sentence(tmp_path, monkeypatch, capsys, name, 
     image = np.zeros((2, 40, 50), np.uint8)
     tifffile.imwrite(tmp_path / "raw" / "A" / "a.ome.tif", image, metadata={"axes": "CYX"})
     os.mkfifo(path)
-    assert cli.main([command]) != 0
+    assert cli.main(["survey"]) != 0
     assert "it is not a regular file" in " ".join("".join(capsys.readouterr()).split())
 
 

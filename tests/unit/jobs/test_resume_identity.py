@@ -11,7 +11,7 @@ import pytest
 
 from unglow.cli import main
 from unglow.core.errors import InputError
-from unglow.core.process import boot_id, host, read_start_ticks
+from unglow.core.process import boot_id, host
 from unglow.core.workflow_files import snakefile
 from unglow.jobs import resume
 from unglow.jobs.resume import check, extend_command, find_snakefile
@@ -20,7 +20,6 @@ from unglow.jobs.run_records import (
     find_directory,
     find_start_directory,
     last_run,
-    open_attempts,
 )
 from unglow.jobs.schedulers import SUBMITTED
 from unglow.telemetry.jsonl import LineFile
@@ -258,32 +257,6 @@ def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):
     assert became == [(sys.executable, words, work, [])]
     assert held == [0, work]
     assert said == [f"cd '{work}' && snakemake {' '.join(options)}"]
-
-
-def test_resume_looks_at_other_machines_but_those_that_are_lost(work, monkeypatch):
-    record(work, host="node9")
-    monkeypatch.setattr(resume, "_SILENCE_S", 0.0)
-    monkeypatch.setattr(resume, "hold_lock", lambda directory: None)
-    monkeypatch.setattr(os, "execv", lambda program, words: None)
-    monkeypatch.chdir(work)
-    said = []
-    resume.resume(work, work / "results", [], (), said.append)
-    assert said[1:] == ["listening for 0 s whether anything still runs on node9"]
-    resume.resume(work, work / "results", [], ["node9"], said.append)
-    assert len(said) == 3
-
-
-def test_a_process_that_only_a_shared_file_names_is_not_ended(work):
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    try:
-        path = record(work, "attempt", pid=process.pid, started=read_start_ticks(process.pid))
-        path.chmod(0o666)
-        with pytest.raises(InputError, match=f"process {process.pid} is at work according to"):
-            resume.end_orphans(open_attempts(work / "results"), pytest.fail)
-        assert process.poll() is None
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_a_queue_is_not_asked_to_cancel_what_others_have_noted(work, monkeypatch):

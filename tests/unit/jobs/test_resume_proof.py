@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from unglow.cli import main
@@ -55,8 +52,6 @@ class Written:
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
-    monkeypatch.setattr(resume, "_SILENCE_S", 2.0)
-    monkeypatch.setattr(resume, "_GROWING_LOOK_S", 0.1)
     monkeypatch.setattr(resume, "PATIENCE_S", 1.0)
     return Written(tmp_path)
 
@@ -128,31 +123,27 @@ def test_a_snakemake_without_a_record_is_seen_by_where_it_works(written, words):
     try:
         while b"snakemake" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
             time.sleep(0.02)  # until it has become python
-        if words:  # part of a job of a cluster that no queue knows any more
+        # with words it is part of a job of a cluster
+        message = rf"\(process {process.pid}\) is {'still ' * bool(words)}at work"
+        with pytest.raises(InputError, match=message):
             written.make_sure()
-            assert process.wait(300) == -9
-        else:
-            with pytest.raises(InputError, match=rf"\(process {process.pid}\) is at work in"):
-                written.make_sure()
+        assert process.poll() is None
     finally:
         process.kill()
         process.wait()
 
 
-@pytest.mark.parametrize("stubborn", [False, True])
-def test_orphans_on_this_machine_are_ended(written, stubborn):
-    code = "import signal, time; print(1, flush=True); time.sleep(600)"
-    if stubborn:
-        code = code.replace("print", "signal.signal(15, signal.SIG_IGN); print", 1)
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    process.stdout.readline()
+def test_jobs_on_this_machine_are_waited_for_and_not_ended(written, sleeper):
     written.run()
-    ticks = read_start_ticks(process.pid)
-    written.attempt({"kind": "process", "t": 0, "pid": process.pid, "started": ticks})
-    threading.Thread(target=process.wait, daemon=True).start()
-    written.make_sure()
-    assert written.said == [f"ending jobs of the killed run: process {process.pid}"]
-    assert process.wait(300) == (-9 if stubborn else -15)
+    ticks = read_start_ticks(sleeper.pid)
+    written.attempt({"kind": "process", "t": 0, "pid": sleeper.pid, "started": ticks})
+    message = rf"^a job of the killed run \(process {sleeper.pid}\) is still at work after 1 s"
+    with pytest.raises(InputError, match=message):
+        written.make_sure()
+    assert sleeper.poll() is None
+    threading.Timer(0.3, sleeper.terminate).start()
+    threading.Thread(target=sleeper.wait, daemon=True).start()
+    assert written.make_sure() == []
 
 
 def test_a_trace_is_its_first_line_its_processes_and_whether_it_ended(written):
@@ -268,33 +259,20 @@ def test_attempts_are_open_unless_a_higher_number_was_taken(written, sleeper):
     assert found() == []
 
 
-@pytest.mark.parametrize(("who", "what"), [("run", "Snakemake"), ("attempt", "a job")])
-def test_what_grows_on_another_machine_is_named(written, who, what):
-    written.run() if who == "attempt" else None
-    path = getattr(written, who)(where="node9", pid=77)
-    over = threading.Event()
-
-    def grow():
-        while not over.wait(0.05):
-            with path.open("a") as stream:
-                stream.write('{"kind": "beat"}\n')
-
-    thread = threading.Thread(target=grow)
-    thread.start()
-    try:
-        with pytest.raises(InputError, match=rf"^{what} of the last run \(process 77 on node9"):
-            written.make_sure()
-    finally:
-        over.set()
-        thread.join()
-    assert written.said == ["listening for 2 s whether anything still runs on node9"]
-    assert written.make_sure() == []  # and now it is silent
+def test_a_run_of_another_machine_is_refused_unless_that_is_lost(written):
+    written.run(where="node9", pid=77)
+    written.attempt(where="node8")  # it ends before it publishes
+    message = r"^Snakemake \(process 77\) may still be at work on node9, .*`--lost node9`"
+    with pytest.raises(InputError, match=message):
+        written.make_sure()
     assert written.make_sure(lost=["node9"]) == []
+    written.run({"kind": "end"}, where="node9")
+    assert written.make_sure() == []
 
 
 def quiet(written):
     """What `unglow` asks before it removes something of a results directory."""
-    refuse_if_at_work(written.results, (), written.said.append)
+    refuse_if_at_work(written.results, ())
 
 
 def test_results_that_nothing_works_on_are_free(written):
@@ -304,7 +282,6 @@ def test_results_that_nothing_works_on_are_free(written):
     quiet(written)
     written.run(directory="/nowhere")
     quiet(written)
-    assert written.said == []
 
 
 @pytest.mark.parametrize("who", ["run", "attempt"])
@@ -329,29 +306,13 @@ def test_a_snakemake_in_the_directory_of_the_last_run_keeps_its_results(written,
     assert str(error.value) == message
 
 
-def test_another_process_with_the_number_of_a_snakemake_is_not_killed(written, monkeypatch):
-    with subprocess.Popen(["sleep", "60"]) as other:
-        gone = psutil.Process(other.pid)
-        gone._create_time, gone._ident = 1.0, (other.pid, 1.0)  # of the one before
-        monkeypatch.setattr(
-            resume, "_find_snakemakes", lambda place, in_jobs: [gone] if in_jobs else []
-        )
-        written.run()
-        make_sure(last_run(written.results), written.work, written.results, [], print)
-        assert other.poll() is None
-        other.kill()
-
-
-def test_results_are_listened_to_where_other_machines_have_not_ended(written, monkeypatch):
-    monkeypatch.setattr(resume, "_SILENCE_S", 0.0)
+def test_results_are_not_free_where_other_machines_have_not_ended(written):
     written.run(where="node9")
     written.attempt(where="node8")
-    quiet(written)
-    assert written.said == ["listening for 0 s whether anything still runs on node8, node9"]
-    refuse_if_at_work(written.results, ["node9"], written.said.append)
-    assert written.said[1:] == ["listening for 0 s whether anything still runs on node8"]
-    refuse_if_at_work(written.results, ["node9", "node8"], written.said.append)
-    assert len(written.said) == 2
+    for lost, named in (((), "node9"), (["node9"], "node8")):
+        with pytest.raises(InputError, match=f"may still be at work on {named}"):
+            refuse_if_at_work(written.results, lost)
+    refuse_if_at_work(written.results, ["node9", "node8"])
 
 
 def test_a_run_that_ends_while_it_is_looked_at_was_not_killed(written, monkeypatch):
@@ -365,42 +326,6 @@ def test_a_run_that_ends_while_it_is_looked_at_was_not_killed(written, monkeypat
 
     monkeypatch.setattr(Trace, "lives", lives)
     assert not was_killed(written.results)
-
-
-def test_what_is_done_is_done_in_this_order(written, monkeypatch):
-    written.run({"kind": "end"}, executor="local")
-    attempts = [read_trace(written.attempt())]
-    done = []
-    for name in ("refuse_if_running", "cancel_queued", "end_orphans", "refuse_if_growing"):
-        monkeypatch.setattr(resume, name, lambda *a, name=name, **k: done.append((name, a, k)))
-
-    def find(place, *, in_jobs):
-        done.append(("_find_snakemakes", (place,), {"in_jobs": in_jobs}))
-        return [SimpleNamespace(kill=lambda kind=kind: kill(kind)) for kind in kinds]
-
-    def kill(kind):
-        done.append(("kill", (kind,), {}))
-        raise kind(1)
-
-    kinds = psutil.NoSuchProcess, psutil.AccessDenied
-
-    monkeypatch.setattr(resume, "_find_snakemakes", find)
-    run, work, say = last_run(written.results), written.work, written.said.append
-    make_sure(run, work, written.results, ["node9"], say)
-    assert done == [
-        ("refuse_if_running", (run, work), {}),
-        ("cancel_queued", (work, say), {"local": True}),
-        ("_find_snakemakes", (work,), {"in_jobs": True}),
-        ("kill", (psutil.NoSuchProcess,), {}),
-        ("kill", (psutil.AccessDenied,), {}),
-        ("end_orphans", (attempts, say), {}),
-        ("refuse_if_growing", (attempts, ["node9"], say), {}),
-    ]
-    done.clear()
-    going = replace(run, ended=False, fields=run.fields | {"executor": "slurm"})
-    make_sure(going, work, written.results, (), say)
-    assert done[1][2] == {"local": False}
-    assert done[-1][1] == ([going, *attempts], (), say)
 
 
 def test_snakemakes_of_a_directory_are_distinguished_from_other_processes(tmp_path):
@@ -428,29 +353,6 @@ def test_snakemakes_of_a_directory_are_distinguished_from_other_processes(tmp_pa
         )
 
 
-def trace_on(path, *processes, own=True):
-    return Trace(path, {"kind": "attempt"}, processes, own=own)
-
-
-class Living:
-    """Processes that end when they get a signal, or do not."""
-
-    def __init__(self, monkeypatch, stays=()):
-        self.pids, self.sent, self.stays = {7, 8}, [], stays
-        monkeypatch.setattr(Process, "lives", lambda process: process.pid in self.pids)
-        monkeypatch.setattr(os, "kill", self.kill)
-        monkeypatch.setattr(resume, "PATIENCE_S", 0.01)
-        monkeypatch.setattr(resume, "_LOOK_S", 0.001)
-
-    def kill(self, pid, number):
-        self.sent.append((pid, number))
-        if number not in self.stays:
-            self.pids.discard(pid)
-
-
-ORPHANS = [Process("a", "b", pid, 1) for pid in (7, 8, 9)]
-
-
 def sleeping(monkeypatch, seconds):
     """Have each sleep take so long by the clock, and return what was asked for."""
     clock, slept = [100.0], []
@@ -462,31 +364,6 @@ def sleeping(monkeypatch, seconds):
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(time, "sleep", sleep)
     return slept
-
-
-def test_an_orphan_has_its_time_to_end_by_itself(tmp_path, monkeypatch):
-    living = Living(monkeypatch, stays=(signal.SIGTERM,))
-    monkeypatch.setattr(resume, "PATIENCE_S", 15.0)
-    monkeypatch.setattr(resume, "_LOOK_S", 0.1)
-    slept = sleeping(monkeypatch, 5.0)
-    resume.end_orphans([trace_on(tmp_path, *ORPHANS[:1])], lambda text: None)
-    assert slept == [0.1] * 4  # after 20 s; at 15 s it may still go
-    assert living.sent == [(7, signal.SIGTERM), (7, signal.SIGKILL)]
-
-
-@pytest.mark.parametrize("error", [None, PermissionError, ProcessLookupError])
-def test_an_orphan_that_cannot_be_ended_is_named(tmp_path, monkeypatch, error):
-    living = Living(monkeypatch, stays=(signal.SIGTERM, signal.SIGKILL))
-
-    def kill(pid, number):
-        living.sent.append((pid, number))
-        if error is not None:
-            raise error
-
-    monkeypatch.setattr(os, "kill", kill)
-    with pytest.raises(InputError, match="process 7 of the killed run cannot be ended"):
-        resume.end_orphans([trace_on(tmp_path, *ORPHANS)], lambda text: None)
-    assert [pid for pid, _ in living.sent] == [7, 8, 7, 8]
 
 
 def test_the_lock_of_resume_is_for_all_and_goes_over_to_snakemake(tmp_path):

@@ -164,13 +164,14 @@ def test_a_dry_run_with_nothing_to_do_and_one_that_would_be_refused(tmp_path):
     assert printed(Mode.PLAN, done, results=tmp_path)[0] == "Nothing to do: 4 pairs finished."
     refused = printed(
         Mode.PLAN,
-        record("preflight: a real run would be refused:\n  memory  TOO MUCH", logging.WARNING),
+        record("preflight: 1 jobs to do:\n  memory  TOO MUCH"),
+        record("preflight: refused: too much, take less.", logging.ERROR),
         record(event="run_info", stats={"ingest": 1, "total": 1}),
         job("ingest", "s1"),
         results=tmp_path,
     )
     assert "  memory  TOO MUCH" in refused
-    assert refused[-1].startswith("A real run would be refused")
+    assert refused[-1] == "Refused: too much, take less."
 
 
 # ------------------------------------------------------------------------------------ a real run

@@ -16,6 +16,7 @@ from unglow.telemetry.attempt_files import (
     RUNS,
     attempt_file,
     attempt_numbers,
+    find_newer_run,
     finish_run,
     make_run_id,
     number_of,
@@ -189,3 +190,16 @@ def test_few_runs_stay(tmp_path):
         (tmp_path / RUNS / f"{n:03d}.jsonl").touch()
     remove_old_runs(tmp_path)
     assert len(run_files(tmp_path)) == KEPT_RUNS
+
+
+def test_a_job_finds_the_run_that_began_after_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv(RUN_ID, make_run_id(1000.0, 5))
+    assert find_newer_run(tmp_path) is None
+    (tmp_path / "runs").mkdir()
+    for wall in (900.0, 1000.0):
+        (tmp_path / "runs" / f"{make_run_id(wall, 5)}.jsonl").touch()
+    assert find_newer_run(tmp_path) is None
+    (tmp_path / "runs" / f"{make_run_id(1001.0, 4)}.jsonl").touch()
+    assert find_newer_run(tmp_path) == make_run_id(1001.0, 4)
+    monkeypatch.delenv(RUN_ID)
+    assert find_newer_run(tmp_path) is None

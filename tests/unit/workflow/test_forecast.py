@@ -9,7 +9,6 @@ import time
 import pytest
 from raw_slides import pair
 
-from unglow.memory import Demand
 from unglow.workflow.batch import Batch
 from unglow.workflow.forecast import (
     MOST_RUNS,
@@ -20,13 +19,12 @@ from unglow.workflow.forecast import (
     add_run,
     file_of_machine,
     forecast,
-    makespan,
     read_runs,
 )
 from unglow.workflow.job_resources import runtime_min, work_mpx
-from unglow.workflow.pending_jobs import Capacity, PendingJob
 from unglow.workflow.planned_jobs import jobs_of_pair
-from unglow.workflow.stage_table import STAGES, Time
+from unglow.workflow.schedule import Capacity, Job
+from unglow.workflow.stage_table import NEVER_MEASURED, STAGES, Time
 
 CHAIN = ("ingest", "register", "align", "scale", "difference", "detect", "figures")
 
@@ -108,70 +106,37 @@ def test_the_interval_holds_9_of_10_errors_of_earlier_forecasts():
     assert Throughput([*equal[:8], other, other]).factor > 2.5
 
 
-# ----------------------------------------------------------------------------------- the schedule
+def job(rule, pair="A", *, threads=1, after=()):
+    return Job(rule, pair, threads, 100, after)
 
 
-def job(rule, seconds, pair="A", *, threads=None, mb=100.0, streams=0):
-    stage = STAGES[rule]
-    variant = ("", "", "", "") if stage.level == "run" else (pair, "SYTO9", "", "")
-    threads = threads or stage.threads
-    pending = PendingJob(
-        pair, rule, Demand(mb, 0.0), threads, variant, stage.step, disk_streams=streams
-    )
-    return pending, seconds
+def chain(pair="A", first=0):
+    """The jobs of a pair, each behind the one before; the first has this place."""
+    return [job(rule, pair, after=(first + n - 1,) if n else ()) for n, rule in enumerate(CHAIN)]
 
 
-def capacity(cores=2, limit_mb=None, streams=None):
-    return Capacity(cores, limit_mb, 10_000.0, {}, streams)
-
-
-def test_the_jobs_of_a_pair_follow_each_other():
-    chain = [job(rule, 1.0) for rule in CHAIN]
-    assert makespan(chain, capacity(cores=8), 2000) == 7.0
-    parallel = [*chain, job("figures_registration", 2.5)]
-    assert makespan(parallel, capacity(cores=8), 2000) == 7.0
-    assert makespan(parallel, capacity(cores=2), 2000) == 5 + (2 + 2.5) / 2
-    assert makespan(parallel, capacity(cores=1), 2000) == 9.5
-
-
-def test_cores_memory_and_streams_limit_what_runs_at_once():
-    ingests = [job("ingest", 2.0, pair, threads=1, streams=1) for pair in "ABCD"]
-    assert makespan(ingests, capacity(cores=4), 2000) == 2.0
-    assert makespan(ingests, capacity(cores=2), 2000) == 4.0
-    assert makespan(ingests, capacity(cores=None), 2000) == 2.0
-    assert makespan(ingests, capacity(cores=4, limit_mb=250), 2000) == 4.0
-    assert makespan(ingests, capacity(cores=4, streams=1), 2000) == 8.0
-    # one that asks for more than all is cut down to it
-    assert makespan(ingests, capacity(cores=4, limit_mb=50), 2000) == 8.0
-
-
-def test_the_summary_waits_for_all_pairs():
-    jobs = [job("figures", 3.0, "A"), job("figures", 5.0, "B"), job("summary", 1.0)]
-    assert makespan([*jobs, job("verdict", 0.5)], capacity(), 2000) == 6.5
-
-
-def test_rules_are_listed_after_those_that_they_wait_for_and_have_no_earlier_step():
-    rules = list(STAGES)
-    for rule in rules:
-        for before in STAGES[rule].after:
-            assert rules.index(before) < rules.index(rule)
-            assert STAGES[before].step <= STAGES[rule].step
+def capacity(cores=2, limit_mb=None, available_mb=10_000.0):
+    return Capacity(cores, limit_mb, available_mb, {})
 
 
 def test_a_forecast_of_3000_pairs_is_quick():
-    jobs = [job(rule, 0.0, f"P{n}")[0] for n in range(3000) for rule in CHAIN]
+    jobs = [one for n in range(3000) for one in chain(f"P{n}", n * len(CHAIN))]
     started = time.process_time()
-    found = forecast(jobs, capacity(cores=16, limit_mb=8000), 2000, Throughput([]), 3000)
-    assert time.process_time() - started < 3.0  # it takes 0.2 s
+    found = forecast(jobs, capacity(16, 8000), Throughput([]), 3000)
+    assert time.process_time() - started < 3.0  # it takes 0.5 s
     assert found.rules["align"][0] == 3000
+
+
+def test_a_job_of_another_workflow_takes_some_time():
+    found = forecast([job("align_reads")], capacity(), Throughput([]), 1)
+    assert found.rules == {"align_reads": (1, NEVER_MEASURED[0])}
 
 
 # ------------------------------------------------------------------------- numbers, words, records
 
 
 def test_the_forecast_of_a_pair_adds_up():
-    jobs = [job(rule, 0.0)[0] for rule in CHAIN]
-    found = forecast(jobs, capacity(cores=1), 2000, Throughput([]), 1)
+    found = forecast(chain(), capacity(cores=1), Throughput([]), 1)
     fixed = sum(STAGES[rule].time.fixed for rule in CHAIN)
     assert found.seconds == pytest.approx(2.37 + 7 * 0.25 + fixed + 1.02)
     assert found.rules["align"] == (1, STAGES["align"].time.fixed)
@@ -179,7 +144,7 @@ def test_the_forecast_of_a_pair_adds_up():
     assert record["low"] * record["high"] == pytest.approx(record["seconds"] ** 2, rel=1e-3)
     assert record["rules"]["register"] == {"jobs": 1, "seconds": STAGES["register"].time.fixed}
     assert json.loads(json.dumps(record)) == record
-    assert forecast([], capacity(), 2000, Throughput([]), 1) is None
+    assert forecast([], capacity(), Throughput([]), 1) is None
 
 
 def describe(seconds, factor=1.5, **more):
@@ -208,9 +173,7 @@ def test_the_words_of_a_forecast():
 
 
 def test_a_batch_system_is_reported_in_hours_of_cores():
-    jobs = [job(rule, 0.0)[0] for rule in CHAIN]
-    elsewhere = Capacity(4, None, None, {})
-    found = forecast(jobs, elsewhere, 2000, Throughput([]), 1)
+    found = forecast(chain(), capacity(4, available_mb=None), Throughput([]), 1)
     assert found.seconds is None
     assert found.record() is None
     assert found.core_s > found.cpu_s / 2

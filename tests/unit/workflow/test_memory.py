@@ -19,7 +19,6 @@ from unglow.memory.stages import libraries_mb, small
 from unglow.workflow.batch import Batch
 from unglow.workflow.header_cache import layouts
 from unglow.workflow.job_resources import choose_threads
-from unglow.workflow.pending_jobs import pending_jobs
 
 BUDGETS = (*range(300, 2300, 37), 2000, 4000, 64000)
 THREADS = (1, 2, 3, 4, 8, 64)
@@ -378,8 +377,6 @@ def test_many_small_pairs_run_next_to_each_other_with_one_thread_each(tmp_path):
                 header(path, shape)
         batch = Batch.load({}, tmp_path)
         found = choose_threads(batch)
-        jobs = pending_jobs(batch, tmp_path / "results")
-        assert {job.threads for job in jobs if job.rule == "align"} == {found["align"]}
         return found["align"], found["slide_part"]
 
     assert threads(3, (1000, 1200)) == (2, 2)

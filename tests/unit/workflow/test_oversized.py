@@ -11,10 +11,10 @@ import zarr
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.io.raw_images import MOST_PER_BYTE, read_header
-from unglow.workflow import pending_jobs as oversized
+from unglow.workflow import oversized
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import MOST_VARIANTS, load
-from unglow.workflow.pending_jobs import skip_oversized
+from unglow.workflow.oversized import skip_oversized
 from unglow.workflow.planned_jobs import final_outputs
 from unglow.workflow.preflight import MOST_JOBS, too_many_jobs
 

@@ -22,7 +22,7 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.config import load
 from unglow.workflow.header_cache import CACHE, HeaderCache
 from unglow.workflow.job_resources import demand_of
-from unglow.workflow.pending_jobs import pending_jobs
+from unglow.workflow.oversized import list_missing
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
 from unglow.workflow.samples import discover
 from unglow.workflow.slides import KnownSlide, read_slides, remove_placeholders
@@ -222,7 +222,7 @@ def test_the_jobs_of_a_slide_and_what_they_take_are_planned(tmp_path, output, im
     made = [file for file in jobs["slide_subtract"].files if "corrected.ome" in file]
     assert made == [f"<results>/s1/{image}" for image in images]
     assert {*made} < {*final_outputs(batch)}
-    pending = {job.rule: job for job in pending_jobs(batch, tmp_path / "results")}
+    pending = {job.rule: job for job in list_missing(batch, ("s1", ""), tmp_path / "results")}
     assert pending["slide_register"].title == "s1 1-2"
     for rule in jobs:
         assert 40 < pending[rule].demand.peak_mb(2000, 2) < 400

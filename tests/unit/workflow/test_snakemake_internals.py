@@ -9,18 +9,14 @@ import tomllib
 from types import SimpleNamespace
 
 import pytest
+import snakemake.api  # before its workflow, which imports it
+import snakemake.workflow
 from snakemake import __version__ as snakemake_version
-from snakemake import cli
 from snakemake.scheduling import job_scheduler
-from snakemake.workflow import Workflow
 
-from unglow.core.errors import InstallationError
 from unglow.workflow.snakemake_internals import (
     LOOK_S,
     NEXT_MAJOR,
-    command_line,
-    limit_of,
-    require_command_line,
     shorten_poll_interval,
     start_jobs_at_once,
     tolerate_slurm_outages,
@@ -30,16 +26,12 @@ from unglow.workflow.snakemake_internals import (
 NO_SLURM = "no executor for Slurm here: pip install 'unglow[cluster]'"
 
 
-def test_snakemake_parses_the_workflow_below_the_function_that_knows_the_options():
-    assert "args" in inspect.signature(cli.args_to_api).parameters
-
-
 def test_the_scheduler_has_the_limiter_and_the_executor():
     source = inspect.getsource(job_scheduler)
     assert "self.job_rate_limiter is not None" in source
     assert "self._executor" in source
-    for name in ("local_exec", "executor_plugin", "scheduler", "global_resources"):
-        assert name in inspect.getsource(Workflow)
+    for name in ("local_exec", "executor_plugin", "scheduler"):
+        assert name in inspect.getsource(snakemake.workflow.Workflow)
 
 
 def test_the_executor_of_slurm_has_what_is_replaced():
@@ -48,35 +40,6 @@ def test_the_executor_of_slurm_has_what_is_replaced():
         assert callable(getattr(slurm.Executor, name))
     assert "next_seconds_between_status_checks" in inspect.getsource(slurm)
     assert "slurm_logfile" in inspect.getsource(slurm)
-
-
-def test_options_are_found_wherever_they_are_asked_for():
-    def args_to_api(args):
-        return inner(args)
-
-    def inner(_):
-        return command_line()
-
-    assert command_line() is None
-    assert args_to_api({"cores": 2}) == {"cores": 2}
-
-
-def test_a_command_that_cannot_be_asked_is_an_error_and_no_silence(monkeypatch):
-    def args_to_api(args):
-        return require_command_line()
-
-    assert require_command_line() is None  # of pytest
-    for start in ("/bin/snakemake", "/lib/snakemake/__main__.py"):
-        monkeypatch.setattr("sys.argv", [start])
-        assert args_to_api({"cores": 2}) == {"cores": 2}
-        with pytest.raises(InstallationError, match="memory cannot be checked"):
-            require_command_line()
-
-
-def test_limits_of_all_jobs_together():
-    workflow = SimpleNamespace(global_resources={"mem_mb": SimpleNamespace(value=7)})
-    assert limit_of(workflow, "mem_mb") == 7
-    assert limit_of(workflow, "_cores") is None
 
 
 @pytest.mark.parametrize("local", [True, False])

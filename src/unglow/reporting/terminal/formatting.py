@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
 import textwrap
 import time
@@ -11,7 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import name_of
-from unglow.core.printable import clean, printable, wrap_text
+from unglow.core.printable import PREFLIGHT, clean, printable, wrap_text
 from unglow.core.rounding import duration
 from unglow.results import STATUSES
 
@@ -169,8 +170,10 @@ class DryRun:
         Why inputs are skipped, in sentences.
     preflight
         Lines on memory, disk and time, with a head.
-    is_refused, is_done
-        Whether a real run would be refused; whether nothing is to do.
+    refusal
+        Why a real run would be refused, in a sentence; '' if it would not.
+    is_done
+        Whether nothing is to do.
     is_locked
         Whether the lock of a killed run is still there, which only `unglow resume` removes.
     """
@@ -180,7 +183,8 @@ class DryRun:
         self.pairs: list[tuple[str, str]] = []
         self.skipped: list[str] = []
         self.preflight: list[str] = []
-        self.is_refused = self.is_done = self.is_locked = False
+        self.refusal = ""
+        self.is_done = self.is_locked = False
         self._rules: dict[str, int] = {}
         self._to_do: set[tuple[str, str]] = set()
 
@@ -207,14 +211,11 @@ class DryRun:
             head = f"{count_pairs(self.pairs)} in this batch"
         rules = ", ".join(f"{n} {rule}" for rule, n in self._rules.items())
         jobs = f"{count(sum(self._rules.values()), 'job')}: {rules}"
-        if self.is_refused:
-            last = "A real run would be refused: it does not fit this machine."
-        else:
-            words = ["unglow", "resume"] if self.is_locked else self._command
-            last = f"Run it: {shlex.join(words)}"
+        words = ["unglow", "resume"] if self.is_locked else self._command
+        last = f"Refused: {self.refusal}" if self.refusal else f"Run it: {shlex.join(words)}"
         above, below = [head, *skipped], [*wrap_text(jobs, _WIDTH), last]
-        preflight = self.preflight[1:]
-        if len(preflight) > (space := _MOST_LINES - len(above) - len(below)):
+        preflight, space = self.preflight[1:], _MOST_LINES - len(above) - len(below)
+        if len(preflight) > space and PREFLIGHT not in os.environ:
             preflight[space - 1 :] = ["  ... (`unglow preflight` shows all)"]
         return [*above, *preflight, *below]
 

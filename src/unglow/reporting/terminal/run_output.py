@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 NOTHING_TO_DO = "Nothing to be done"
 _SKIPPED, _PREFLIGHT, _LOG = "skipped: ", "preflight: ", "Complete log(s): "
+_REFUSED = "preflight: refused: "
 # What Snakemake says when it is asked to end, and what is said instead, once.
 _STOPPING = {
     "on user request": (
@@ -208,9 +209,10 @@ class RunOutput:
             self._dry.add_job(vars(record))
         elif event == "run_info":
             self._dry.set_rules(vars(record)["stats"])
+        elif text.startswith(_REFUSED):
+            self._dry.refusal = text.removeprefix(_REFUSED)
         elif text.startswith(_PREFLIGHT):
             self._dry.preflight = text.splitlines()
-            self._dry.is_refused = record.levelno > logging.INFO and "refused" in text
         elif text.startswith(NOTHING_TO_DO):
             self._dry.is_done = True
         elif record.levelno >= logging.WARNING and not text.startswith(_SKIPPED):
