@@ -168,13 +168,13 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
 
 
 def _find_searched(spots: Floats, place: Path) -> NDArray[np.bool_]:
-    """Return which spots (N, 3) lie where the search looked: not in what is named as excluded."""
+    """Return which spots (N, 3) lie where the search looked: on the section, and not excluded."""
     aligned = open_store(place / "aligned_pre.ome.zarr")
     excluded = ~np.isfinite(aligned.read(Window.from_shape(aligned.shape)))
     excluded |= spoilt_px(read_places(place / ARTEFACTS), aligned.shape, 1)
     wide = ndimage.binary_dilation(excluded, iterations=round(_MATCH_PX))
     x, y = np.rint(spots[:, :2]).astype(int).T
-    return np.asarray(~wide[y, x], np.bool_)
+    return np.asarray(Section.from_pixels(aligned).contains(x, y) & ~wide[y, x], np.bool_)
 
 
 def _map_error(case: Case, found: Transform, results: Path) -> float:

@@ -41,7 +41,7 @@ def test_aims_count_what_is_wrong_by_state(found: list[Verdict], missed: int) ->
 
 def test_spots_lie_where_they_are_said_to() -> None:
     image = np.full((300, 300), 100, np.uint16)
-    stained, spots = add_spots(image, 4.0, seed=1, noise=10.0)
+    stained, spots = add_spots(image, 4.0, np.random.default_rng(1), noise=10.0)
     x, y, peak = spots[-1]
     assert stained[round(y), round(x)] == pytest.approx(100 + peak, rel=0.15)
     assert len(spots) == 60
