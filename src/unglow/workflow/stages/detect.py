@@ -106,7 +106,7 @@ def detect(
         *warn_of_dirt(places, unclear, listed),
         *describe_seams(places.seams.lines, "post"),
         *from_json(inputs.aligned.attributes.get("seams", ())),
-        *inputs.explain_masked(),
+        *inputs.explain_masked(section, result.numbers["lacking"]),
         *check_width(width_px, settings.fwhm_px),
     ]
     report["reasons"], report["notes"] = map(to_json, split_notes(reasons))
