@@ -128,10 +128,9 @@ def test_a_companion_file_describes_the_images_that_it_names(tmp_path, files, na
     alone = read_header(path)
     assert (alone.pixel_size_um, len(alone.notes)) == (None, 1)
     parts = "".join(f'<TiffData><UUID FileName="{name}"/></TiffData>' for name in files)
-    pixels = f'<Channel Name="CD8"/>{parts}'
-    (tmp_path / "set.companion.ome").write_text(
-        f'<OME><Image><Pixels PhysicalSizeX="0.5" PhysicalSizeY="0.5">{pixels}</Pixels></Image></OME>'
-    )
+    sizes = 'PhysicalSizeX="0.5" PhysicalSizeY="0.5"'
+    pixels = f'<Pixels {sizes}><Channel Name="CD8"/>{parts}</Pixels>'
+    (tmp_path / "set.companion.ome").write_text(f"<OME><Image>{pixels}</Image></OME>")
     found = read_header(path)
     assert [channel.name for channel in found.channels] == names
     assert found.pixel_size_um == size
