@@ -204,8 +204,8 @@ def _truncate(post: Floats, pre: Floats) -> tuple[Floats, Floats]:
 
 
 def _contrast(image: Floats) -> float:
-    """Return how far two grey levels of an image are apart that few changes reach."""
-    return float(np.subtract(*np.quantile(image, (0.85, 0.6))))
+    """Return how far two grey levels of a smoothed image are apart that few changes reach."""
+    return float(np.subtract(*np.quantile(ndimage.gaussian_filter(image, 2), (0.85, 0.6))))
 
 
 DEFECTS: dict[str, Change] = {

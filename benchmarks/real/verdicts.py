@@ -2,7 +2,8 @@
 
 A pair is wrong if its map is off by more than 1 px and 1.5 times what it says (p95), its gain lies
 outside twice its interval, more than twice the claimed share of its list is false (by more than
-chance makes), or less than 0.7 of the spots are found that its completeness predicts.
+chance makes), or less than 0.7 of the spots are found that its completeness predicts. A map that
+says itself that it is off by more than 1 px is doubted for that: rightly, if it is.
 """
 
 from __future__ import annotations
@@ -143,7 +144,8 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
     hits = int((near[:, searched] <= _MATCH_PX).any(axis=0).sum())
     predicted = predict_found(case.spots[searched, 2], detection.get("completeness"))
     wrong = {
-        "map": not case.same_place or (off > MAP_PX and off > MAP_RATIO * said),
+        "map": not case.same_place
+        or off > (MAP_PX if said > MAP_PX else max(MAP_PX, MAP_RATIO * said)),
         "gain": _is_gain_wrong(case, place, rows),
         "false": case.closed and poisson_interval(int(false))[0] > FALSE_RATIO * claimed * len(xy),
         "recall": predicted >= _LEAST_SPOTS and hits < RECALL * predicted,
