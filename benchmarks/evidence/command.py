@@ -266,9 +266,8 @@ Not measured: deepBlink, Piscis (both download weights).""",
         "there and back, and images warped by known maps, with spots put in, and with defects of "
         "cameras, stages and exports. A pair is wrong if its map is off by more than 1 px and 1.5 "
         "times what it says (or says so itself), its gain lies outside twice its interval, more "
-        "than twice the claimed share of its list is false, or less than 0.7 of the spots are found "
-        "that it predicts. "
-        "*listed* and *false*: of pairs that end `ok`.",
+        "than twice the claimed share of its list is false, or less than 0.7 of the spots are "
+        "found that it predicts. *listed* and *false*: of pairs that end `ok`.",
         printed_by(("real", "verdicts", "--jobs", "2"), ("real", "verdicts", "--jobs", "2")),
     ),
     Section(

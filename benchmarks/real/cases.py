@@ -8,6 +8,7 @@ as completeness is said of the entire section. Each pair has noise and spots of 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -60,7 +61,8 @@ class Case:
     back
         Name of the case that is the way back.
     gain, gain_like
-        The true gain; None if it is not known. Cases that have the same one, to a fifth.
+        The true gain; None if it is not known, NaN if none is right, as with a gamma. Cases that
+        have the same one, to a fifth.
     spots
         (N, 3) x, y (px) and peak (grey levels) of spots that were put into post.
     closed
@@ -262,7 +264,8 @@ def _make(
         spots[:, 2] *= _contrast(post) / before
     images = (np.clip(np.rint(v), 0, 65535).astype(np.uint16) for v in (post, pre))
     closed = change is not DEFECTS["dense cells"]  # these cells are stain as well
-    return Case(name, kind, *images, warp, gain=GAIN, spots=spots, closed=closed)
+    gain = math.nan if change is DEFECTS["gamma in post"] else GAIN
+    return Case(name, kind, *images, warp, gain=gain, spots=spots, closed=closed)
 
 
 def add_spots(

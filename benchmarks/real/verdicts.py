@@ -209,7 +209,7 @@ def _is_gain_wrong(case: Case, place: Path, rows: Mapping[str, Mapping[str, Any]
     if case.gain is None or not interval:
         return False
     half = max(interval[1] - gain, gain - interval[0])
-    return bool(abs(gain - case.gain) > GAIN_INTERVALS * half)
+    return not abs(gain - case.gain) <= GAIN_INTERVALS * half  # none is right if it is NaN
 
 
 def predict_found(peaks: Floats, completeness: Mapping[str, Any] | None) -> float:

@@ -100,7 +100,7 @@ def detect(
     places_xy = np.stack([counted["x"], counted["y"]], axis=1)
     width_px = measure_width(inputs.difference, places_xy, counted["snr"])
     report["spot_width_px"] = width_px
-    steps, levels = inputs.grey_steps, inputs.middle_levels(section)
+    steps, levels = inputs.grey_steps, inputs.dark_levels(section)
     reasons = [
         *search_warnings(result, places, scene, steps, levels),
         *warn_of_dirt(places, unclear, listed),

@@ -193,9 +193,9 @@ class DetectInputs:
         found = sum(seam.area_px * float(section.contains(*seam.points).mean()) for seam in lines)
         return Seams(tuple(lines), min(1.0, found / max(section_px, 1)))
 
-    def middle_levels(self, section: Section) -> tuple[float, float]:
-        """Return the median of post and of aligned pre on the section."""
-        return section.find_median(self.post), section.find_median(self.aligned)
+    def dark_levels(self, section: Section) -> tuple[float, float]:
+        """Return what a quarter of the section is below, in post and in aligned pre."""
+        return section.find_dark_level(self.post), section.find_dark_level(self.aligned)
 
     def explain_masked(self, section: Section, lacking_px: int) -> list[str]:
         """Return a note if saturated px of pre are masked, and a reason if much has no data.
@@ -204,13 +204,14 @@ class DetectInputs:
         """
         share = self.aligned.attributes.get("pre_saturated_px", 0) / math.prod(self.pre.shape)
         said = [explain("pre_saturated", percent=100 * share)] if share > _SATURATED else []
+        is_said = bool(said or self.aligned.attributes.get("seams"))
         side = _EVERY << section.level
         rows, cols = np.nonzero(section.mask[::_EVERY, ::_EVERY])
         at = self.transform.map(side * np.stack([cols, rows], axis=1).astype(np.float64))
         inside = ((at >= 0) & (at < self.pre.shape[::-1])).all(axis=1)
         beyond_px, section_px = (side**2 * np.count_nonzero(one) for one in (~inside, inside))
         lacking = (lacking_px - beyond_px) / max(1, section_px)
-        is_said = any(ATTRIBUTE in image.attributes for image in (self.post, self.pre))
+        is_said |= any(ATTRIBUTE in image.attributes for image in (self.post, self.pre))
         if lacking > (MOST_SHARE if is_said else _LACKING):
             key = "no_data" if lacking > MOST_SHARE else "some_data"
             said.append(explain(key, percent=100 * lacking))
