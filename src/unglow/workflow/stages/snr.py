@@ -203,13 +203,15 @@ class DetectInputs:
         ``lacking_px`` of the section have none; those beyond the frame of pre do not count.
         """
         share = self.aligned.attributes.get("pre_saturated_px", 0) / math.prod(self.pre.shape)
-        said = [explain("pre_saturated", percent=100 * share)] if share > _SATURATED else []
+        said = list[str]()
+        if share > _SATURATED:
+            said.append(explain("pre_saturated", percent=100 * share))
         is_said = bool(said or self.aligned.attributes.get("seams"))
         side = _EVERY << section.level
         rows, cols = np.nonzero(section.mask[::_EVERY, ::_EVERY])
         at = self.transform.map(side * np.stack([cols, rows], axis=1).astype(np.float64))
         inside = ((at >= 0) & (at < self.pre.shape[::-1])).all(axis=1)
-        beyond_px, section_px = (side**2 * np.count_nonzero(one) for one in (~inside, inside))
+        beyond_px, section_px = (side**2 * int(one.sum()) for one in (~inside, inside))
         lacking = (lacking_px - beyond_px) / max(1, section_px)
         is_said |= any(ATTRIBUTE in image.attributes for image in (self.post, self.pre))
         if lacking > (MOST_SHARE if is_said else _LACKING):
