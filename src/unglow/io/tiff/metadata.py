@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET  # attributes are read, nothing is resolved
+
+from unglow.core.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,6 +68,26 @@ def ome_images(tif: tifffile.TiffFile) -> list[ET.Element]:
     root = _parse(tif.ome_metadata)
     images = [child for child in root if _local(child) == "Image"]
     return [image for image in images if any(_local(child) == "Pixels" for child in image)]
+
+
+def read_companion(tif: tifffile.TiffFile) -> ET.Element | None:
+    """Return the Image element that names this file, of the file with OME-XML that it refers to.
+
+    Without its channels if they are in several files. None where no such file lies next to it.
+    """
+    refers = (one for one in _parse(tif.ome_metadata) if _local(one) == "BinaryOnly")
+    name = PurePath(next((one.get("MetadataFile", "") for one in refers), "")).name
+    try:
+        root = _parse(read_file(Path(tif.filehandle.dirname) / name).decode("utf-8", "replace"))
+    except OSError:
+        return None
+    for image in root:
+        stored = {one.get("FileName") for one in image.iter() if _local(one) == "UUID"}
+        if tif.filename in stored and any(_local(child) == "Pixels" for child in image):
+            for channel in _inside_pixels(image, "Channel") if len(stored) > 1 else ():
+                _pixels(image).remove(channel)
+            return image
+    return None
 
 
 def _parse(text: str | None) -> ET.Element:

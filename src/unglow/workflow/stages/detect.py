@@ -100,13 +100,13 @@ def detect(
     places_xy = np.stack([counted["x"], counted["y"]], axis=1)
     width_px = measure_width(inputs.difference, places_xy, counted["snr"])
     report["spot_width_px"] = width_px
-    steps, levels = inputs.grey_steps, inputs.middle_levels(section)
+    steps, levels = inputs.grey_steps, inputs.dark_levels(section)
     reasons = [
         *search_warnings(result, places, scene, steps, levels),
         *warn_of_dirt(places, unclear, listed),
         *describe_seams(places.seams.lines, "post"),
         *from_json(inputs.aligned.attributes.get("seams", ())),
-        *inputs.explain_masked(),
+        *inputs.explain_masked(section, result.numbers["lacking"]),
         *check_width(width_px, settings.fwhm_px),
     ]
     report["reasons"], report["notes"] = map(to_json, split_notes(reasons))
