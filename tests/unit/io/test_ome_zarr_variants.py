@@ -1,7 +1,8 @@
 """OME-Zarr as the programs of others write it: pixels as zarr reads them, sizes, channels.
 
 The kinds are those of reports about bioformats2raw, raw2ometiff, ome-zarr-py, the NGFF challenge,
-napari-ome-zarr, SpatialData and ngff-zarr, whose metadata of version 0.6 are here as it writes them.
+napari-ome-zarr, SpatialData and ngff-zarr, whose metadata of version 0.6
+are here as it writes them.
 """
 
 from __future__ import annotations
