@@ -86,6 +86,18 @@ def test_pairs_of_all_layouts_show_the_same_section(tmp_path, layout, dtype, str
     assert {path.name for path in tmp_path.iterdir()} == {raw.name, plain.name}
 
 
+@pytest.mark.parametrize("dtype", phantoms.DTYPES)
+@pytest.mark.parametrize("layout", phantoms.ZARR_LAYOUTS)
+def test_pairs_in_zarr_show_the_same_section(tmp_path, layout, dtype):
+    raw = phantoms.phantom(phantoms.Case(300, 260, layout, dtype), tmp_path, 1)
+    plain = phantoms.phantom(phantoms.Case(300, 260, "strips", dtype), tmp_path, 1)
+    for path in (raw / "phantom").iterdir():
+        with open_reader(read_header(path)) as reader:
+            found = reader.read(phantoms.Window.from_shape(reader.header.shape))
+        expected = tifffile.imread(plain / "phantom" / f"{path.name.partition('.')[0]}.tif")
+        np.testing.assert_array_equal(np.moveaxis(found, 0, -1).squeeze(), expected)
+
+
 def test_a_turned_window_of_pre_does_not_depend_on_the_window():
     section = phantoms.Section((900, 800), (918, 824))
     whole = section.pre(phantoms.Window(0, 918, 0, 824)).astype(int)
