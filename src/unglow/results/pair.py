@@ -21,10 +21,10 @@ from unglow.io.detection_results import read_candidates, read_report
 from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
 from unglow.io.zarr.layout import DOCUMENT
+from unglow.photometry.arrays import as_arrays
 from unglow.photometry.difference import open_difference
 from unglow.photometry.gain.bright_field import check_roles
 from unglow.photometry.gain.scale import Scale
-from unglow.results.arrays import as_arrays
 from unglow.spoilt import ARTEFACTS, SavedPlace, read_places
 from unglow.transform.transform import from_content, read_content
 
