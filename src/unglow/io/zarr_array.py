@@ -180,19 +180,24 @@ class ZarrArray:
         opened = ts.KvStore.open(kvstore, context=_context(0)).result()
         size = int(np.prod(self.chunks)) * self.dtype.itemsize
         most = 2 * size + _MOST_OVERHEAD
-        stored = []
-        for key, found in _read_ranges(opened, keys, slice(most, most + 1)):
+        if len(keys) == 1:  # of a shard that is read at once, no chunk is larger than it
             try:
-                is_longer = found.result().state == "value"
+                found = opened.read(keys[0], byte_range=slice(most, most + 1)).result()
             except ValueError:  # it ends before
-                stored.append(key)
+                pass
             else:
-                if is_longer:
-                    raise ValueError(f"Chunk: it is stored in more than {most} bytes")
+                if found.state != "value":
+                    return
+                raise ValueError(f"Chunk: it is stored in more than {most} bytes")
         if "blosc" in self.compressors:
-            for _, found in _read_ranges(opened, stored, _BLOSC_SIZE):
-                claimed = int.from_bytes(found.result().value, "little")
-                if claimed != size:
+            # a batch with bytes beyond the end of a stored file in a ZIP file never ends (0.1.86)
+            batch = ts.Batch() if len(keys) > 1 else None
+            heads = [opened.read(key, byte_range=_BLOSC_SIZE, batch=batch) for key in keys]
+            if batch is not None:
+                batch.submit()
+            for head in (one.result() for one in heads):
+                claimed = int.from_bytes(head.value, "little")
+                if head.state == "value" and claimed != size:
                     raise ValueError(f"Blosc: a chunk of {claimed} bytes, not of {size}")
 
     def find_missing(self, leading: Sequence[tuple[int, ...]]) -> NDArray[np.bool_]:
@@ -238,14 +243,6 @@ class ZarrArray:
                 half = cols // 2
                 self._mark_missing(view, flags[:, :half], row, col)
                 self._mark_missing(view, flags[:, half:], row, col + half)
-
-
-def _read_ranges(opened: Any, keys: Sequence[bytes], where: slice) -> list[tuple[bytes, Any]]:
-    """Begin to read the same bytes of several values, in as few reads of a file as possible."""
-    import tensorstore as ts  # noqa: PLC0415 (only images in Zarr need it)
-
-    with ts.Batch() as batch:
-        return [(key, opened.read(key, byte_range=where, batch=batch)) for key in keys]
 
 
 def read_attributes(group: Node) -> dict[str, Any]:
