@@ -5,27 +5,27 @@ Rules that do the same share a key (`unglow.workflow.stage_table.measured_as`).
 
 from __future__ import annotations
 
-# Measured 2026-11-27 on AMD EPYC, 2 processors, Linux-6.18.44-fc-v657-x86_64-with-glibc2.36, Python
-# 3.11.7, with a load of 1.8.
-# Newest versions: imagecodecs 2026.3.6, matplotlib 3.11.2, numcodecs 0.16.6, numpy 2.4.6,
-# opencv-python-headless 5.0.0.93, psutil 7.2.2, sep 1.4.1, snakemake 9.27.1, tifffile 2026.3.3,
-# zarr 3.1.6.
-# Oldest versions: imagecodecs 2025.8.2, matplotlib 3.10.0, numcodecs 0.16.6, numpy 2.2.0,
-# opencv-python-headless 4.11.0.86, psutil 7.1.0, sep 1.4.0, snakemake 9.17.0, tifffile 2025.10.4,
-# zarr 3.1.3.
+# Measured 2026-11-28 on AMD EPYC, 2 processors, Linux-6.18.44-fc-v595-x86_64-with-glibc2.36, Python
+# 3.11.7, with a load of 14.0.
+# Newest versions: imagecodecs 2026.3.6, matplotlib 3.11.2, numpy 2.4.6, opencv-python-headless
+# 5.0.0.93, psutil 7.2.2, sep 1.4.1, snakemake 9.27.1, tensorstore 0.1.86, tifffile 2026.3.3, zarr
+# 3.1.6.
+# Oldest versions: imagecodecs 2025.8.2, matplotlib 3.10.0, numpy 2.2.0, opencv-python-headless
+# 4.11.0.86, psutil 7.1.0, sep 1.4.0, snakemake 9.17.0, tensorstore 0.1.86, tifffile 2025.10.4, zarr
+# 3.1.3.
 LIBRARIES_MB: dict[str, float] = {
-    "ingest": 60.0,
+    "ingest": 59.0,
     "export": 60.0,
-    "register": 98.0,
-    "align": 55.0,
-    "figures": 89.0,
-    "scale": 61.0,
-    "difference": 54.0,
-    "detect": 110.0,
-    "snr": 98.0,
+    "register": 99.0,
+    "align": 54.0,
+    "figures": 90.0,
+    "scale": 62.0,
+    "difference": 56.0,
+    "detect": 111.0,
+    "snr": 101.0,
     "slide_register": 107.0,
     "slide_scale": 113.0,
-    "slide_subtract": 63.0,
+    "slide_subtract": 62.0,
     "slide_figures": 90.0,
     "summary": 55.0,
 }
