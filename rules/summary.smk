@@ -1,14 +1,8 @@
-"""Summary: one row per pair and variant; a comparison where parameters are swept; the verdict."""
+"""Summary: one row per pair and variant; the verdict."""
 
 # now: in a module the names of paths mean something else later
 LOGS = workflow.pathvars.apply("<logs>")
 RESULTS = workflow.pathvars.apply("<results>")
-
-of_variants = dict(
-    caption="../report/comparison.rst",
-    category="Comparison",
-    subcategory="{sample} {dye}",
-)
 
 
 rule summary:
@@ -40,34 +34,6 @@ rule summary:
         problems=of_batch(job_params.summary_problems),
     script:
         "../scripts/summary.py"
-
-
-rule comparison:
-    input:
-        unpack(of_batch(job_params.comparison_inputs)),
-    output:
-        **outputs(
-            "comparison",
-            table=dict(**of_variants, labels={"figure": "variants, table"}),
-            figure=dict(**of_variants, labels={"figure": "variants side by side"}),
-        ),
-    log:
-        **logs("comparison"),
-    benchmark:
-        record("benchmarks", "comparison")
-    group:
-        figures_group
-    conda:
-        "../envs/unglow.yaml"
-    threads: threads_of["comparison"]
-    resources:
-        **resources("comparison"),
-    params:
-        memory=memory("comparison"),
-        version=7,
-        entries=of_batch(job_params.summary_entries, logs=LOGS),
-    script:
-        "../scripts/comparison.py"
 
 
 rule verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,6 +133,9 @@ def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:  # noqa: ARG
         return Outcome(ESCAPED, f"a sentence of {max(map(len, said))} characters")
     # what a configuration says is about its keys, and what is not there is not to be named
     is_named = path.name in text or path.name == CONFIG.name or not path.exists()
+    if how in ("paths", "layout") and not is_named:  # the file that a cell names is as good
+        cells = re.split(r"[\t,\n]", path.read_text(encoding="utf-8", errors="replace"))
+        is_named = any("/" in cell and Path(cell).name in text for cell in cells)
     if said and not (is_named and all(line.endswith((".", "?")) for line in said)):
         return Outcome(ESCAPED, text)
     is_same = path.is_file() and (how == UNTOUCHED or path.samefile(whole))

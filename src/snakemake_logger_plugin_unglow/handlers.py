@@ -2,7 +2,7 @@
 
 Shown are a screen, lines, a plan, or Snakemake's own text. Runs of other workflows are those whose
 Snakefile has not attached itself to the plugin. Snakemake gives no logger the workflow; it is found
-where it is executed, when its jobs are known. The record goes to `FOREIGN` in the working
+where it is executed, when its jobs are known. The record goes to `OWN` in the working
 directory, which Snakemake keeps for itself: whoever publishes results leaves it out already.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.printable import PREFLIGHT, warn
 from unglow.core.rounding import duration
-from unglow.core.workflow_files import FOREIGN
+from unglow.core.workflow_files import OWN
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.reporting.terminal.run_output import Mode, RunOutput
 from unglow.workflow.job_graph import list_planned
@@ -84,7 +84,7 @@ class Foreign(logging.Handler):
         page = write_report(place, ending=ending)
         if self._output is not None and "all" not in self._quiet:
             warn(_describe_end(place))
-            warn(f"Report: {page.relative_to(page.parents[2])} (open it in a browser)")
+            warn(f"Report: {page.relative_to(page.parents[1])} (open it in a browser)")
 
     def _start(self) -> None:
         """Record the run that this thread executes, unless a Snakefile of unglow does."""
@@ -97,9 +97,9 @@ class Foreign(logging.Handler):
             return
         workflow = workflow_at_work()
         run = RunRecorder(
-            FOREIGN.absolute() / "telemetry" / RUNS,
+            OWN.absolute() / "telemetry" / RUNS,
             start_run(),
-            lambda: describe_run(workflow, str(FOREIGN)) | {"config": dict(workflow.config)},
+            lambda: describe_run(workflow, str(OWN)) | {"config": dict(workflow.config)},
             lambda: list_planned(workflow, run.is_recorded),
         )
         self._run = run
@@ -107,7 +107,7 @@ class Foreign(logging.Handler):
         logger.addHandler(self._outside)  # which is closed first
         logger.addHandler(run)
         if self._output is not None:
-            self._output.attach(results=FOREIGN, pairs=[], problems=[])
+            self._output.attach(results=OWN, pairs=[], problems=[])
 
 
 def _describe_end(place: Path) -> str:

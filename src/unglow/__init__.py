@@ -4,12 +4,23 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "list_runs", "open_difference", "open_results", "open_run", "span"]
+__all__ = [
+    "__version__",
+    "list_runs",
+    "open_difference",
+    "open_results",
+    "open_run",
+    "run",
+    "span",
+    "subtract",
+]
 _MODULES = {
     "open_difference": "unglow.photometry.difference",
     "open_results": "unglow.results.directory",
     "open_run": "unglow.reporting.runs",
     "list_runs": "unglow.reporting.runs",
+    "run": "unglow.results.start",
+    "subtract": "unglow.results.start",
     "span": "unglow.telemetry.recording",
 }
 

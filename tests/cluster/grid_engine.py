@@ -97,7 +97,7 @@ class GridEngine:
 
     def jobs(self, directory: Path) -> dict[str, str]:
         """Return names of the jobs that were submitted from a directory, by id, in order."""
-        noted = directory / ".snakemake" / "unglow" / "submitted.tsv"
+        noted = directory / ".unglow" / "submitted.tsv"
         if not noted.exists():
             return {}
         rows = [row.split("\t") for row in noted.read_text().splitlines()]

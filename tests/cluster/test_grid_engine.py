@@ -59,7 +59,7 @@ def test_a_job_that_lacks_memory_gets_more_and_the_bytes_are_the_same_as_here(
     jobs = grid_engine.jobs(work)
     assert len(jobs) == 2
     assert all(name.startswith("unglow-") for name in jobs.values())
-    logs = {path.name for path in (work / ".snakemake" / "unglow" / "cluster").iterdir()}
+    logs = {path.name for path in (work / ".unglow" / "cluster").iterdir()}
     assert logs == {f"{name}.{number}.log" for number, name in jobs.items()}
 
 

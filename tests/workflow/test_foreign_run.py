@@ -10,7 +10,7 @@ import sys
 import pytest
 from real_runs import PROJECT, command
 
-from unglow.core.workflow_files import FOREIGN
+from unglow.core.workflow_files import OWN
 from unglow.telemetry.reading.history import History
 
 pytestmark = pytest.mark.workflow
@@ -81,11 +81,42 @@ rule flaky:
            "[ $(wc -l < o/tries) -ge 2 ] || exit 3; mv o/x {output}"
 """
 
+#: Three children at a time that hold memory, a write just before the end, a job that ends at once.
+FAMILY = """
+rule all:
+    input: "o/pool", "o/late", "o/quick"
+rule pool:
+    output: "o/pool"
+    script: "pool.py"
+rule late:
+    output: "o/late"
+    shell: PY + " late.py {output}"
+rule quick:
+    output: "o/quick"
+    shell: "head -c 30000000 /dev/zero > {output}"
+"""
+LATE = """
+import sys, time
+time.sleep(1)
+open(sys.argv[1], "wb").write(b"x" * 200_000_000)
+"""
+POOL = """
+import sys
+from multiprocessing import Pool
+sys.path.insert(0, ".")
+from hold import hold
+with Pool(3) as pool:
+    pool.starmap(hold, [(150, f"{snakemake.output[0]}{n}", 1.2) for n in range(3)])
+open(snakemake.output[0], "wb").write(bytes(40_000_000))
+"""
+
 
 def prepare(place):
     (place / "o").mkdir()
     (place / "hold.py").write_text(HOLD)
     (place / "hold_script.py").write_text(SCRIPT)
+    (place / "pool.py").write_text(POOL)
+    (place / "late.py").write_text(LATE)
     # a configuration that is none of unglow's
     (place / "config").mkdir()
     (place / "config" / "config.yaml").write_text("samples: samples.tsv\n")
@@ -123,11 +154,23 @@ def history_of(results):
 
 
 def attempts_of(work):
-    return history_of(work / FOREIGN).attempts
+    return history_of(work / OWN).attempts
 
 
 def is_near(measured, true):
     return abs(measured - true) <= max(15.0, 0.1 * true)
+
+
+def test_children_and_what_is_done_just_before_the_end_count(work):
+    (work / "Snakefile").write_text(HEAD + FAMILY)
+    done = command(work, "snakemake", "--cores", "1", "--logger", "unglow")
+    assert done.code == 0, done.text
+    found = {a.attempt.rule: a.attempt for a in attempts_of(work)}
+    held = sum(float((work / f"o/pool{n}").read_text()) for n in range(3))
+    assert 450 <= found["pool"].peak_mb <= held
+    moved = {rule: attempt.written for rule, attempt in found.items()}
+    assert moved == pytest.approx({"pool": 40e6, "late": 200e6, "quick": 30e6}, rel=0.01)
+    assert found["late"].peak_mb > 200
 
 
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
@@ -135,7 +178,7 @@ def test_each_of_eight_jobs_at_once_has_its_own_peak(eight, work, quiet):
     work, done = (work, run_of(work, EIGHT, *quiet)) if quiet else eight
     assert done.code == 0, done.text
     assert re.search(r"\d+ of \d+ jobs done in ", done.text)
-    assert f"Report: {FOREIGN}/report.html" in done.text
+    assert f"Report: {OWN}/report.html" in done.text
     attempts = attempts_of(work)
     assert len(attempts) == 8
     for a in attempts:
@@ -147,11 +190,11 @@ def test_each_of_eight_jobs_at_once_has_its_own_peak(eight, work, quiet):
     spans = [[s.name for s in a.attempt.steps] for a in attempts if a.attempt.rule == "script"]
     assert spans == [["outer", "hold"]] * 2
     assert all(s.end is not None for a in attempts for s in a.attempt.steps)
-    assert not (work / FOREIGN / "telemetry" / "spans").exists()
+    assert not (work / OWN / "telemetry" / "spans").exists()
 
 
 def test_watching_costs_little(eight):
-    [record] = (eight[0] / FOREIGN / "telemetry" / "runs").iterdir()
+    [record] = (eight[0] / OWN / "telemetry" / "runs").iterdir()
     lines = [json.loads(line) for line in record.read_text().splitlines()]
     watched = next(line for line in lines if line["kind"] == "watched")
     assert watched["cpu_s"] < 0.02 * lines[-1]["t"] + 0.05
@@ -181,7 +224,7 @@ def test_commands_read_the_record(hard):
     assert "flaky" in status.text
     written = command(hard, "unglow", "report", hard)
     assert written.code == 0, written.text
-    assert (hard / FOREIGN / "report.html").is_file()
+    assert (hard / OWN / "report.html").is_file()
     again = run_of(hard, HARD)
     assert "Nothing to do" in again.text
 
@@ -202,7 +245,7 @@ def test_what_the_kernel_killed_is_reported_with_what_to_declare(work, groups):
 
 def test_a_dry_run_leaves_nothing(work):
     assert run_of(work, HARD, "-n").code == 0
-    assert not (work / FOREIGN).exists()
+    assert not (work / OWN).exists()
 
 
 def test_rules_of_a_workflow_that_uses_unglow_are_measured_with_its_own(small_raw, work):
@@ -217,7 +260,7 @@ def test_rules_of_a_workflow_that_uses_unglow_are_measured_with_its_own(small_ra
         "results/phantom/SYTO9/plan.json",
     )
     assert done.code == 0, done.text
-    assert not (work / FOREIGN / "telemetry").exists()
+    assert not (work / OWN / "telemetry").exists()
     attempts = {a.attempt.rule: a.attempt for a in history_of(work / "results").attempts}
     own = float((work / "o/mine").read_text())
     assert is_near(attempts["mine"].peak_mb, own)

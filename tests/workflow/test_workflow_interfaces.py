@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -30,7 +29,6 @@ from unglow.results import read_summary
 VERSION = "src/unglow/__init__.py"
 PAIR = "results/phantom/SYTO9"
 #: All that a sweep computes, but for figures of each variant.
-COMPARED = (*TABLES, f"{PAIR}/comparison.tsv", f"{PAIR}/comparison.png")
 pytestmark = pytest.mark.workflow
 
 
@@ -187,26 +185,19 @@ def test_a_sweep_shares_what_it_can_and_compares(fresh):
     )
     jobs = snakemake(fresh, "-n").jobs()
     drawn = f"{PAIR}/model-affine/percentile-60/figures/difference.png"
-    run = snakemake(fresh, *COMPARED, drawn)
+    run = snakemake(fresh, *TABLES, drawn)
     assert run.code == 0, run.text
     assert jobs["ingest"] == 1
     assert (jobs["register"], jobs["align"]) == (2, 2)
     assert (jobs["scale"], jobs["difference"], jobs["figures"]) == (4, 4, 4)
     (pair,) = (fresh / "results").glob("*/SYTO9")
-    with (pair / "comparison.tsv").open() as stream:
-        rows = list(csv.DictReader(stream, delimiter="\t"))
-    assert len(rows) == 12
+    rows = read_summary(fresh / "results" / "summary.tsv")
     assert {row["registration"] for row in rows} == {"model-affine", "model-homography"}
-    gains = {
-        method: {(row["registration"], row["gain"]) for row in rows if row["method"] == method}
-        for method in ("linear", "moffat", "percentile")
-    }
-    assert [len(gains[m]) for m in ("linear", "moffat", "percentile")] == [2, 2, 4]
-    assert (pair / "comparison.png").stat().st_size > 10_000
+    gains = {(row["registration"], row["gain"]) for row in rows}
+    assert (len(rows), len(gains)) == (4, 2)
     for name in ("model-affine/percentile-40", "model-homography/percentile-60"):
         assert open_store(pair / name / "difference" / "linear.ome.zarr").empty is None
-        gain = open_difference(pair / name, "percentile").attributes["gain"]
-        assert min(abs(float(written) - gain) for _, written in gains["percentile"]) < 1e-3
+        assert open_difference(pair / name, "percentile").attributes["gain"] > 1
     # linear does not follow from the percentile: each registration stores its difference once
     for outer in ("model-affine", "model-homography"):
         same = [pair / outer / f"percentile-{n}" / "difference/linear.ome.zarr" for n in (40, 60)]
@@ -228,14 +219,15 @@ def test_channels_and_searches_are_swept_and_compared(fresh):
     drawn = f"{PAIR}/channel-R+G/fdr-0.3/figures/difference.png"
     variants = [f"channel-{which}/fdr-{rate}" for which in ("G", "R+G") for rate in (0.01, 0.3)]
     stores = [f"{PAIR}/{variant}/snr.ome.zarr/zarr.json" for variant in variants]
-    run = snakemake(fresh, *COMPARED, *stores, drawn)
+    run = snakemake(fresh, *TABLES, *stores, drawn)
     assert run.code == 0, run.text
     wanted = {"ingest": 2, "register": 2, "scale": 2, "difference": 2, "detect": 4, "figures": 4}
     assert {rule: jobs[rule] for rule in wanted} == wanted
     (pair,) = (fresh / "results").glob("*/SYTO9")
     assert sorted(path.name for path in pair.iterdir()) == [
-        "channel-G", "channel-R+G", "comparison.png", "comparison.tsv", "digests",
-    ]  # fmt: skip
+        "channel-G",
+        "channel-R+G",
+    ]
     rows = read_summary(fresh / "results" / "summary.tsv")
     assert [(row["ingestion"], row["detection"], row["channels"]) for row in rows] == [
         ("channel-G", "fdr-0.01", "G"),
@@ -245,10 +237,8 @@ def test_channels_and_searches_are_swept_and_compared(fresh):
     ]
     few, many, *_ = (int(row["candidates"]) for row in rows)
     assert few < many
-    compared = read_summary(pair / "comparison.tsv")
-    first, second = (row for row in compared[:6] if row["candidates"])
-    assert (first["in_first"], second["of_first"]) == ("1", "1")
-    assert float(second["in_first"]) == pytest.approx(few / many, abs=0.01)
+    compared = command(fresh, "unglow", "compare", str(pair))
+    assert compared.code == 0, compared.text
     ratios = [
         sorted((pair / "channel-G" / n).glob("snr.ome.zarr/*/c/*/*"))
         for n in ("fdr-0.01", "fdr-0.3")

@@ -25,6 +25,7 @@ from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import lock_file, read_file, resolve_links, tail, write_text
 from unglow.core.machine import processors
 from unglow.core.printable import harmless, printable
+from unglow.core.workflow_files import OWN
 from unglow.io.raw_header import is_ome_zarr
 from unglow.jobs.run_records import end_jobs, find_running, finish_jobs
 from unglow.review.regions import keep_previous
@@ -224,7 +225,7 @@ _SECOND = "A run is at work here already: wait until it ends, or stop it first."
 _TAIL_BYTES = 6000
 # -P: what happens to lie in the directory is no library
 _UNGLOW = (sys.executable, "-Pm", "unglow")
-_OUTPUT = (".snakemake", "log", "unglow-app.log")
+_OUTPUT = OWN / "app.log"
 
 
 class Commands:
@@ -293,7 +294,7 @@ class Commands:
         with self._lock:
             if self._lives() or self._find_running() is not None:
                 raise InputError(_SECOND)
-            output = self.directory.joinpath(*_OUTPUT)
+            output = self.directory / _OUTPUT
             if not resolve_links(output).is_relative_to(resolve_links(self.directory)):
                 raise InputError(f"{output} leads out of {self.directory}: remove that link.")
             try:
@@ -339,7 +340,7 @@ class Commands:
             running, why = own or self._find_running() is not None, ""
         except InputError as error:
             running, why = True, str(error)
-        output = self.directory.joinpath(*_OUTPUT)
+        output = self.directory / _OUTPUT
         text = ""
         if os.path.isfile(output):
             text = harmless(tail(output, _TAIL_BYTES)).strip()

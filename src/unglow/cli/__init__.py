@@ -29,23 +29,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "app": ("unglow.cli.pages", "name images, change settings, run and look, in a browser"),
     "init": ("unglow.cli.init", "write config and sample sheet for a directory of images"),
     "survey": ("unglow.cli.survey", "list the raw images and problems with them"),
-    "preflight": ("unglow.cli.preflight", "check whether a run fits memory and disk"),
-    "monitor": ("unglow.cli.pages", "follow runs"),
     "view": ("unglow.cli.pages", "look at images and results in a browser"),
-    "resume": ("unglow.cli.run", "continue an interrupted run"),
-    "stop": ("unglow.cli.run", "end a run from another terminal"),
-    "status": ("unglow.cli.status", "show the progress of each pair"),
-    "verify": ("unglow.cli.verify", "check results for damage and changes"),
-    "clean": ("unglow.cli.verify", "remove leftovers of killed jobs"),
-    "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
     "report": ("unglow.cli.pages", "write the report of a results directory"),
     "compare": ("unglow.cli.compare", "compare results and cost of runs"),
-    "tune": ("unglow.cli.tune", "find the number of cores that pays off, and write a profile"),
-    "doctor": ("unglow.cli.doctor", "check this machine, and say what helps"),
-    "debug": ("unglow.cli.run", "run one job again in a debugger"),
     "export": ("unglow.cli.export", "write results in other formats"),
+    "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
+    "preflight": ("unglow.cli.preflight", "check whether a run fits memory and disk"),
+    "status": ("unglow.cli.status", "show the progress of each pair"),
+    "monitor": ("unglow.cli.pages", "follow runs"),
+    "resume": ("unglow.cli.run", "continue an interrupted run"),
+    "stop": ("unglow.cli.run", "end a run from another terminal"),
+    "verify": ("unglow.cli.verify", "check results for damage and changes"),
+    "clean": ("unglow.cli.verify", "remove leftovers of killed jobs"),
+    "doctor": ("unglow.cli.doctor", "check this machine, and say what helps"),
+    "tune": ("unglow.cli.tune", "find the number of cores that pays off, and write a profile"),
+    "debug": ("unglow.cli.run", "run one job again in a debugger"),
     "where": ("unglow.cli.run", "print the path of the installed Snakefile"),
 }
+#: Title of a group of sub-commands to the first of it.
+GROUPS = {"work": "run", "runs and results": "preflight", "machine and workflow": "doctor"}
 #: Exit status for a mistake that the user can fix.
 MISTAKE = 2
 _LONG = re.compile(r"--[a-z][\w-]*")
@@ -119,7 +121,9 @@ def _parse(
         arguments, words = arguments[:cut], arguments[cut + 1 :]
     options, unknown = parser.parse_known_args(arguments, argparse.Namespace(words=words))
     if own is not None and unknown and unknown[0].startswith("--"):
-        own.refuse("option", unknown[0].partition("=")[0], _LONG.findall(own.format_help()))
+        known = [f"--{name.replace('_', '-')}" for name in vars(options)]
+        known += _LONG.findall(own.format_help())
+        own.refuse("option", unknown[0].partition("=")[0], known)
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return options
@@ -155,16 +159,27 @@ def _parsers(command: str | None, module: ModuleType | None) -> tuple[_Parser, _
     """Return the parser, and that of the sub-command in use, which alone gets its options."""
     parser = _Parser(
         prog="unglow",
-        description="Remove autofluorescence from microscopy images taken before and after "
-        "staining. `unglow run` runs the workflow; the other commands prepare, watch and use it.",
+        usage="unglow [-h] [-V] COMMAND ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_list_commands(),
+        description="Remove autofluorescence from microscopy images taken before and after\n"
+        "staining. `unglow COMMAND --help` lists the options of a command.",
     )
     own = None
-    # the indent of commands is missing in what argparse takes for their length: -V makes up for it
     parser.add_argument("-V", "--version", action="version", version=f"unglow {__version__}")
-    parsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    parsers = parser.add_subparsers(prog="unglow", metavar="COMMAND", help=argparse.SUPPRESS)
     for name, (_, about) in COMMANDS.items():
-        sub = parsers.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+        sub = parsers.add_parser(name, description=f"{about[0].upper()}{about[1:]}.")
         if name == command and module is not None:
             own = sub
             _function(module, "add_arguments", name)(sub)
     return parser, own
+
+
+def _list_commands() -> str:
+    starts = {first: title for title, first in GROUPS.items()}
+    lines = []
+    for name, (_, about) in COMMANDS.items():
+        lines += ["", f"{starts[name]}:"] if name in starts else []
+        lines.append(f"  {name:<12} {about}")
+    return "\n".join(lines[1:])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import resolve_links
 from unglow.core.levels import LEVELS, PAIR, nearest
-from unglow.core.workflow_files import FOREIGN
+from unglow.core.workflow_files import OWN
 from unglow.workflow.config import CONFIG, read_config
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def find_recorded(results: Path) -> Path:
         There is neither.
     """
     if not (results / TELEMETRY).is_dir():
-        for place in (results / FOREIGN, results.parent / FOREIGN):
+        for place in (results / OWN, results.parent / OWN):
             if (place / TELEMETRY).is_dir():
                 return place
     return existing(results)
@@ -91,7 +91,7 @@ def quote_directory(directory: Path, default: str = "results") -> str:
 def results_of(directory: Path) -> Path:
     """Return the results directory of a working directory, or itself if it is one.
 
-    That of a workflow that is not unglow's has its records in `FOREIGN`.
+    That of a workflow that is not unglow's has its records in `OWN`.
     A directory without any telemetry is taken for a working directory whose run has not started.
 
     Raises
@@ -105,7 +105,7 @@ def results_of(directory: Path) -> Path:
         )
     if (directory / TELEMETRY).is_dir():
         return _readable(directory)
-    foreign = directory / FOREIGN
+    foreign = directory / OWN
     if (foreign / TELEMETRY).is_dir() and not (
         read_results_directory(directory) / TELEMETRY
     ).is_dir():
@@ -116,7 +116,7 @@ def results_of(directory: Path) -> Path:
             raise InputError(f"{place} is a file, but has to be a directory: move it away.")
     if (configured / TELEMETRY).is_dir():
         return _readable(configured)
-    several = sorted(p.parent for p in directory.glob(f"*/{TELEMETRY}") if p.is_dir())
+    several = sorted(p.parent for p in directory.glob(f"[!.]*/{TELEMETRY}") if p.is_dir())
     if len(several) > 1:
         names = " and ".join(str(place) for place in several)
         raise InputError(f"{directory} holds several results directories: name one, {names}.")

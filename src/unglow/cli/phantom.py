@@ -6,9 +6,13 @@ import argparse
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import ConfigError
 from unglow.phantom.spec import KINDS, PhantomSpec, check_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _DEFAULT = PhantomSpec()
 # Option, metavariable and help of every setting that is one number.
@@ -59,14 +63,39 @@ _SLIDES = (
 """Option, metavariable, type, default and help of the settings of slides that are one number."""
 
 
+_FEW = ("raw", "sample", "dye", "pairs", "seed", "size", "gain", "channels")
+"""Options that ``--help`` shows; ``--help-all`` shows all of them."""
+
+
+class _HelpAll(argparse.Action):
+    """Print all options, and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        every = argparse.ArgumentParser(prog=parser.prog)
+        _add_all(every, every.add_argument)
+        every.print_help()
+        parser.exit()
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow phantom` to a parser."""
+    parser.usage = "unglow phantom [OPTION ...]"
+
+    def add(option: str, *, help: str, **more: Any) -> object:  # noqa: A002 (its name)
+        hidden = option.removeprefix("--") not in _FEW
+        return parser.add_argument(option, help=argparse.SUPPRESS if hidden else help, **more)
+
+    about = "show all options"
+    parser.add_argument("--help-all", action=_HelpAll, nargs=0, help=about)
+    _add_all(parser, add)
+
+
+def _add_all(parser: argparse.ArgumentParser, add: Callable[..., object]) -> None:
     parser.description = (
         "Make realistic pre/post pairs of any size whose registration, gain and microbes are "
         "known exactly. Writes <raw>/<sample>/<sample>_pre_<dye>.tif, ..._post_<dye>.tif and "
         "<sample>_<dye>_truth.json. The same options give the same pixels."
     )
-    add = parser.add_argument
     add("--raw", type=Path, default=Path("raw"), help="directory of raw images (default: raw)")
     add("--sample", default="phantom", help="sample name (default: phantom)")
     add("--dye", default="SYTO9", help="dye name (default: SYTO9)")
@@ -109,19 +138,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--damage", default=_DEFAULT.damage, metavar=damage, help=about)
     about = "seed of the places and forms of the damage (default: 0)"
     add("--damage-seed", type=int, default=_DEFAULT.damage_seed, metavar="N", help=about)
-    _add_slide(parser)
-
-
-def _add_slide(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "multiplexed slides",
+    parser.epilog = (
         "With --channels a slide is made instead of pairs: <raw>/<sample>/<sample>.ome.tif "
-        "(uint16), markers.csv and <sample>_truth.json. Of the options above it takes --raw, "
+        "(uint16), markers.csv and <sample>_truth.json. Of the options for pairs it takes --raw, "
         "--sample, --seed, --size, --pixel-size-um, --deform-px and --deform-wavelength-px (of "
         "each cycle but the first), --workers, --damage and --damage-seed (KIND:SIZE@CYCLE spoils "
-        "all channels of this cycle; without it, of the last).",
+        "all channels of this cycle; without it, of the last)."
     )
-    add = group.add_argument
+    _add_slide(add)
+
+
+def _add_slide(add: Callable[..., object]) -> None:
     add("--channels", type=int, metavar="N", help="channels: nuclei, backgrounds and markers")
     for option, metavar, kind, default, text in _SLIDES:
         about = f"{text} (default: {default:g})"

@@ -28,10 +28,10 @@ import secrets
 import stat
 import threading
 import time
-from collections import defaultdict
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from weakref import WeakValueDictionary
 
 from unglow.core.errors import InputError, UnglowError
 
@@ -372,7 +372,9 @@ def write_json(path: Path, content: Any) -> None:
 
 _PATIENCE_S, _STEP_S = 20.0, 0.02
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EBADF)
-_within: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+# of the threads of this process, by path, while one holds it or waits for it
+_thread_locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+_finding = threading.Lock()
 
 
 def lock_of(path: Path) -> Path:
@@ -389,7 +391,9 @@ def lock_file(path: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
     UnglowError
         The directory cannot be written, or another one holds the lock for N seconds.
     """
-    if not _within[str(path.absolute())].acquire(timeout=patience_s):
+    with _finding:
+        lock = _thread_locks.setdefault(str(path.absolute()), threading.Lock())
+    if not lock.acquire(timeout=patience_s):
         raise _busy(path)
     try:
         descriptor = _open_lock(path)
@@ -399,7 +403,7 @@ def lock_file(path: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
         finally:
             os.close(descriptor)
     finally:
-        _within[str(path.absolute())].release()
+        lock.release()
 
 
 def _open_lock(path: Path) -> int:

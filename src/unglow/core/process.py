@@ -242,15 +242,56 @@ def peak_mb() -> float:
     return max(status_mb().get("VmHWM", math.nan), children_peak_mb())
 
 
-def bytes_moved() -> dict[str, int]:
+def bytes_moved(of: str = "self") -> dict[str, int]:
     """Return the bytes that this process has moved; nothing where the system does not say.
+
+    ``of`` may be one of its threads, as /proc names it.
 
     ``bytes_read`` and ``bytes_written`` through read and write calls, cached or not; ``disk_read``
     and ``disk_written`` of them (or mapped) from and to a disk or a server.
     """
-    text = "\n" + read("self/io")
+    text = "\n" + read(of, "io")
     moved = {name: _number_after(text, f"\n{key}:") for name, key in _MOVED.items()}
     return {name: amount for name, amount in moved.items() if amount is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What children of this process took that have ended and been waited for, theirs included.
+
+    Time on processors, s; bytes read and written, cached or not; and the largest resident set of
+    any of them, MB: 0 if it is that of this process, which each of them was at first.
+    """
+
+    cpu_s: float = 0.0
+    read: int = 0
+    written: int = 0
+    peak_mb: float = 0.0
+
+    @classmethod
+    def so_far(cls) -> Ended:
+        """Return it since the start of this process; no bytes where /proc does not say."""
+        times = os.times()
+        # the kernel adds those of children to the process, but to none of its threads
+        threads = [bytes_moved(f"self/task/{thread}") for thread in thread_ids(os.getpid())]
+        read_, written = (
+            bytes_moved().get(key, 0) - sum(one.get(key, 0) for one in threads)
+            for key in ("bytes_read", "bytes_written")
+        )
+        cpu_s = times.children_user + times.children_system
+        peak = children_peak_mb()
+        own = status_mb().get("VmHWM", 0.0)
+        return cls(cpu_s, read_, written, peak if peak > own else 0.0)
+
+    def since(self, before: Ended) -> Ended:
+        """Return what was added since then; a peak only if it is a new one."""
+        new = self.peak_mb > before.peak_mb
+        return Ended(
+            self.cpu_s - before.cpu_s,
+            self.read - before.read,
+            self.written - before.written,
+            self.peak_mb if new else 0.0,
+        )
 
 
 def machine_oom_kills() -> int:

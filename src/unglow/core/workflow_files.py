@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FOREIGN = Path(".snakemake/unglow")
-"""Where records of runs of other workflows are, in their working directory."""
+OWN = Path(".unglow")
+"""What unglow keeps in a working directory: records of other workflows, the app's log, locks."""
 
 
 def is_foreign(results: Path) -> bool:
     """Whether a directory holds records of another workflow, which knows no pairs."""
-    return results.absolute().parts[-len(FOREIGN.parts) :] == FOREIGN.parts
+    return results.absolute().name == OWN.name
 
 
 def workflow_directory() -> Path:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 from unglow.core.errors import InputError
 from unglow.core.files import open_text, read_file, resolve_links
 from unglow.core.process import host, working_in
-from unglow.core.workflow_files import snakefile
+from unglow.core.workflow_files import OWN, snakefile
 from unglow.jobs import schedulers
 from unglow.jobs.run_records import (
     Trace,
@@ -188,7 +188,7 @@ def hold_lock(directory: Path) -> int:
     Programs that this process turns into keep it, so it holds until Snakemake ends. Raises
     `InputError` if another one holds it.
     """
-    path = directory / ".snakemake" / "unglow" / "resume.lock"
+    path = directory / OWN / "resume.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unglow.core.files import read_file
+from unglow.core.workflow_files import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -299,9 +300,9 @@ def _detect() -> str:
     return "slurm" if shutil.which("sbatch") else ""
 
 
-SUBMITTED = Path(".snakemake") / "unglow" / "submitted.tsv"
+SUBMITTED = OWN / "submitted.tsv"
 """A line for each job that was submitted: scheduler, job id, name, working directory."""
-LOGS = Path(".snakemake") / "unglow" / "cluster"
+LOGS = OWN / "cluster"
 """What each job said on its node: name and job id."""
 # The log is named after it, with the job's id, and a file name may have 255 bytes.
 _LONGEST_NAME = 200

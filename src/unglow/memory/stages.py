@@ -50,7 +50,6 @@ SLACK = 12.0
 _SMALL_DATA = {
     "scale": 44.0,
     "figures": 150.0,
-    "comparison": 140.0,
 }
 
 # The warp reads at most this many px of pre for each px of a shard, and some more.

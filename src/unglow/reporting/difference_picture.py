@@ -7,7 +7,7 @@ slide have a picture too, with the same hatching of spoilt places.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -151,14 +151,6 @@ def paint(
     left_out = spoilt_px(spoilt, difference.shape, step)
     colours = NoiseColours.of(np.where(left_out, np.float32(np.nan), difference), background)
     return Painted(colours, colours.pixels(difference, background))
-
-
-def share_colours(differences: Sequence[Floats]) -> NoiseColours:
-    """Return the same colours for several differences, in units of the lowest noise of them."""
-    nothing = np.empty((0, 0), np.float32)
-    each = [NoiseColours.of(one) for one in differences or (nothing,)]
-    lowest = min(each, key=lambda one: float(one.noise[0]))
-    return replace(lowest, top=max(c.top * float(c.noise[0] / lowest.noise[0]) for c in each))
 
 
 def _spread(values: Floats) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.core.levels import names_of
 from unglow.core.machine import memory_available_mb
-from unglow.core.workflow_files import FOREIGN, is_foreign
+from unglow.core.workflow_files import OWN, is_foreign
 from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.jsonl import SUFFIX, number, whole_number
 from unglow.telemetry.reading.follower import Follower
@@ -504,10 +504,10 @@ def find_results(path: Path) -> tuple[Path, str | None]:
     """
     if path.is_file() and path.parent.name == RUNS:
         return path.parents[2], path.name.removesuffix(SUFFIX)
-    for results in (path, path / "results", path / FOREIGN):
+    for results in (path, path / "results", path / OWN):
         if (results / "telemetry").is_dir():
             return results, None
-    below = sorted(place.parent for place in path.glob("*/telemetry") if place.is_dir())
+    below = sorted(place.parent for place in path.glob("[!.]*/telemetry") if place.is_dir())
     if not below:
         raise InputError(_NO_RUN.format(path))
     if len(below) > 1:

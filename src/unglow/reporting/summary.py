@@ -45,8 +45,6 @@ _FDR = ("candidates_fdr", "fdr_low95", "fdr_high95")
 _FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
 _RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px")
 _PURITY = ("purity", "purity_low95", "purity_high95")
-_AGREEMENT = ("in_first", "of_first")
-"""What share of a variant's candidates the first one has, and of that one's it has."""
 _MARKER = ("background_channel", "expected_gain", "residual_shift_px", "clipped")
 """Columns of the markers of a slide."""
 _WIDTHS = ("spot_width_px", "searched_width_px")
@@ -64,17 +62,15 @@ COLUMNS = (
     *_WIDTHS,
     *_SPOILT,
     *_REVIEW,
-    *_AGREEMENT,
     *_MARKER,
 )
-_SHARES = ("overlap", "candidates_fdr", "clipped", "spoilt_share", *_AGREEMENT)
+_SHARES = ("overlap", "candidates_fdr", "clipped", "spoilt_share")
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
 _OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL, "spot_width_px", *_MARKER[:-1])
 """Columns that are omitted where no pair has them."""
 _SHOWN_WITH = {
     **dict.fromkeys(_REVIEW, "reviewed"),
-    **dict.fromkeys(_AGREEMENT, "in_first"),
     "clipped": "background_channel",
     "searched_width_px": "spot_width_px",
 }
@@ -148,11 +144,6 @@ def rows(
     return made
 
 
-def comparison(entries: Iterable[Entry], results: Path) -> list[dict[str, Any]]:
-    """Return a row like those of the summary for each variant and each scale method."""
-    return [_row(entry, results, method) for entry in entries for method in entry.histograms]
-
-
 def table(summary: Iterable[Mapping[str, Any]]) -> str:
     """Return the summary as tab-separated text, without columns that no pair needs.
 
@@ -207,12 +198,12 @@ def write_summary(
     return summary
 
 
-def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:
+def _row(entry: Entry, results: Path) -> dict[str, Any]:
     names = entry.names | ({"control": "true"} if entry.control else {}) | entry.groups
-    return names | _columns(entry, results, method)
+    return names | _columns(entry, results)
 
 
-def _columns(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
+def _columns(entry: Entry, results: Path) -> dict[str, Any]:
     """Return all columns of a variant but its names: of its files, or what is missing."""
     *stages, detection = entry.files
     paths = (*stages, *dict.fromkeys(entry.histograms.values()), detection)
@@ -224,18 +215,18 @@ def _columns(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
         sentence = f"{missing[0]} has not been made; {entry.logs} holds the logs of its jobs."
         return {"status": "incomplete", "reasons": sentence}
     try:
-        return _fill_columns(entry, results, method)
+        return _fill_columns(entry, results)
     except Exception as error:  # noqa: BLE001 (a damaged file costs one row, not the table)
         return unreadable_columns(error)
 
 
-def _fill_columns(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
-    """Return the columns of a variant that has all its files, for a method or the default one."""
+def _fill_columns(entry: Entry, results: Path) -> dict[str, Any]:
+    """Return the columns of a variant that has all its files."""
     directory = place_of(results, entry.names)
     pair = PairResults(directory, place_of(results, entry.names, PAIR[-1]))
     plan, transform, detection = pair.plan, pair.transform, pair.detection
     scale = Scale.load(pair.path("scale.json"))  # whose gain map no column needs
-    shown = method or scale.default
+    shown = scale.default
     histogram = load_method((results / path for path in entry.histograms.values()), shown)
     status, reasons, notes = judge(plan, pair.registration, scale, detection)
     reviewed = _review_columns(directory)

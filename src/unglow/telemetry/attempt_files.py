@@ -13,7 +13,9 @@ import os
 import re
 import stat
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,8 @@ RUNS = "runs"
 LOST = "lost"
 """Kind of the only line of a file that stands for an attempt which could not report its end."""
 _NAME = re.compile(r"([1-9][0-9]*)\.jsonl")
+KEPT_RUNS = 30
+"""Runs of a results directory whose records are kept."""
 LONGEST_LINE = 10_000_000
 """Bytes; no line of telemetry has as many."""
 # Of a file, bytes: first lines are at most a few kB, and so is the last one.
@@ -98,6 +102,29 @@ def attempt_files(root: Path) -> list[Path]:
 def run_files(root: Path) -> list[Path]:
     """Return the files of all runs below a telemetry directory, sorted."""
     return sorted((root / RUNS).glob(f"*{SUFFIX}"))
+
+
+def remove_old_runs(root: Path) -> None:
+    """Remove runs but the last `KEPT_RUNS` with their attempts, but not the last one at each job.
+
+    Its number has to be exceeded by the next one, and it says how the result was made. What cannot
+    be removed stays.
+    """
+    runs = {path.stem: path for path in run_files(root)}
+    old = set(list(runs)[:-KEPT_RUNS])
+    if not old:
+        return
+    needed = set()
+    for path, next_path in pairwise([*attempt_files(root), root]):
+        with suppress(OSError):
+            run = read_ends(path, tail=0).head.get("run")
+            if run in old and path.parent == next_path.parent:
+                path.unlink()
+            else:
+                needed.add(run)
+    for run in old - needed:
+        with suppress(OSError):
+            runs[run].unlink()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.files import read_json, write_text
 from unglow.core.printable import printable
+from unglow.core.workflow_files import OWN
 from unglow.io.pair_plan import ROLES
 from unglow.io.raw_header import find_key_file
 from unglow.io.raw_images import read_exposures, read_header
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from unglow.workflow.samples import Pair
     from unglow.workflow.settings import Settings
 
-CACHE = Path(".snakemake") / "unglow" / "headers.json"
+CACHE = OWN / "headers.json"
 # Micrometres; a pixel of any microscope is smaller.
 _LARGEST_PIXEL = 100.0
 # Raised when what a header record holds changes, or files are refused that were not before, so

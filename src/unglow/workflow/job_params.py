@@ -26,7 +26,7 @@ from unglow.workflow.planned_jobs import (
     written_methods,
 )
 from unglow.workflow.slides import CANDIDATES_SUFFIX
-from unglow.workflow.stage_table import ROOT, STAGES, store
+from unglow.workflow.stage_table import STAGES, store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -269,23 +269,15 @@ def slide_parts(batch: Batch, wildcards: Wildcards) -> list[str]:
     return [p.replace("{part}", str(n // len(files))) for n, p in enumerate(patterns)]
 
 
-# ---------------------------------------------------------------------------- summary, comparison
+# ---------------------------------------------------------------------------- summary
 
-# What summary and comparison read of each variant.
+# What the summary reads of each variant.
 _SEARCHED = "/detection.json"
 _SUMMARIZED = (
     *("/plan.json", "/transform.json", "/displacement.npz"),
     *("/scale.json", ".histogram.npz", _SEARCHED),
 )
 _OF_SLIDES = ("/transform.json", "/displacement.npz", *(f"/{name}" for name in SLIDE_FILES))
-# Candidates, and what the differences of variants are read or computed from, by rule.
-_COMPARED = {
-    "detect": "/candidates.csv",
-    "ingest": f"/{store('post')}",
-    "align": f"/{store('aligned_pre')}",
-    "scale": "/gain_map.npz",
-    "difference": f"/{ROOT}",
-}
 
 
 def summary_inputs(batch: Batch, _wildcards: Wildcards, results: str) -> list[str]:
@@ -304,25 +296,13 @@ def summary_inputs(batch: Batch, _wildcards: Wildcards, results: str) -> list[st
     return [*made, *there, *slide_files]
 
 
-def comparison_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:
-    """Return what the comparison of the variants of a pair reads: small files, and stores."""
-    key = wildcards["sample"], wildcards["dye"]
-    stores = [
-        file
-        for job in jobs_of_pair(batch, *key)
-        for file in job.files
-        if job.rule in _COMPARED and file.endswith(_COMPARED[job.rule])
-    ]
-    return {"results": sorted(_summarized(batch, *key)), "stores": stores}
-
-
 def _summarized(batch: Batch, sample: str, dye: str) -> Iterator[str]:
     for job in jobs_of_pair(batch, sample, dye):
         yield from (file for file in job.files if file.endswith(_SUMMARIZED))
 
 
-def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[str, Any]]:
-    """Return an `Entry` of each variant of a pair; without wildcards of all, and of all slides.
+def summary_entries(batch: Batch, _wildcards: Wildcards, logs: str) -> list[dict[str, Any]]:
+    """Return an entry of each variant of each pair, and of each slide.
 
     Of pairs and slides that the run leaves aside, those that are finished. ``logs`` is the
     directory of the logs.
@@ -330,7 +310,7 @@ def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[
     entries = []
     results = Path(batch.settings.results)
     others = {key for key in batch.others if key[1]}
-    for sample, dye in [(wildcards["sample"], wildcards["dye"])] if wildcards else batch.pairs:
+    for sample, dye in batch.pairs:
         for names in variants_of(batch, "detected", {"sample": sample, "dye": dye}):
             place = batch.outputs.directory("subtracted").format(**names)
             counts = f"{place}difference/{main_method(batch, names)}.histogram.npz"
@@ -343,8 +323,6 @@ def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[
             )
             if (sample, dye) not in others or (results / entry.files[-1]).is_file():
                 entries.append({k: v for k, v in asdict(entry).items() if k != "groups" or v})
-    if wildcards:
-        return entries
     slides = [
         (name, of)
         for name, of in slide_markers(batch).items()

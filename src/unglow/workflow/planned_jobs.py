@@ -119,7 +119,7 @@ def _is_wanted(batch: Batch, rule: str) -> bool:
         return bool(figures_of(rule, batch.outputs))
     if rule == "snr":
         return any("snr" in images for images in to_json(batch.settings.exports).values())
-    return rule != "comparison" or bool(batch.settings.sweep)
+    return True
 
 
 def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[str, str]]:

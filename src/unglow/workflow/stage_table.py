@@ -241,10 +241,6 @@ STAGES = {
     "snr": Stage(*("detected", 2, _time("snr", 0.7), "store"), {"snr": store("snr")}),
     "export_snr": _export("detected", "snr"),
     "figures": Stage(*("detected", 1, _time("figures"), 3 * FIGURES_MB), _figures("figures")),
-    "comparison": Stage(
-        *("pair", 1, _time("comparison"), 4 * FIGURES_MB),
-        {"table": "comparison.tsv", "figure": "comparison.png"},
-    ),
     "slide_register": Stage(
         *("move", 2, _time("slide_register", 0.8), SMALL_MB),
         {**_REGISTER, "spoilt": "spoilt.npz"},

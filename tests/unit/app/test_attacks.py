@@ -224,7 +224,7 @@ def test_nothing_is_written_out_of_the_directory(tmp_path, seen, work):
     (work / "config" / "config.yaml").symlink_to(tmp_path / "victim")
     assert seen.send("settings", sent | {"version": seen.version})[0] == 200
     assert (tmp_path / "victim").read_text() == "raw: mine\n"
-    (work / ".snakemake").symlink_to(tmp_path / "far")
+    (work / ".unglow").symlink_to(tmp_path / "far")
     assert seen.send("run", {"version": seen.version})[0] == 400
     assert not list((tmp_path / "far").iterdir())
 
@@ -239,7 +239,7 @@ def test_a_directory_that_may_not_be_written_is_said(seen, work, stand_in, monke
 
 
 def test_a_pipe_in_the_place_of_what_a_run_prints_is_named(seen, work, stand_in):
-    log = work / ".snakemake" / "log" / "unglow-app.log"
+    log = work / ".unglow" / "app.log"
     log.parent.mkdir(parents=True)
     os.mkfifo(log)
     status, said = seen.send("run", {"version": seen.version})
@@ -332,8 +332,8 @@ def test_the_output_of_a_run_does_not_replace_a_file_elsewhere_by_a_hard_link(
     seen, work, stand_in, tmp_path
 ):
     (tmp_path / "victim").write_text("kept")
-    (work / ".snakemake" / "log").mkdir(parents=True)
-    output = work / ".snakemake" / "log" / "unglow-app.log"
+    (work / ".unglow").mkdir()
+    output = work / ".unglow" / "app.log"
     os.link(tmp_path / "victim", output)
     status, said = seen.send("run", {"version": seen.version})
     assert status != 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import fcntl
+import gc
 import io
 import json
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from unglow.core import files
 from unglow.core.digests import Listed
 from unglow.core.errors import UnglowError
 from unglow.core.files import (
@@ -302,6 +304,8 @@ def test_threads_of_a_process_take_turns_also_without_locks_of_the_file_system(
     for thread in threads:
         thread.join()
     assert path.read_text() == "40"
+    gc.collect()
+    assert not files._thread_locks
 
 
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):

@@ -264,7 +264,7 @@ def test_a_queue_is_not_asked_to_cancel_what_others_have_noted(work, monkeypatch
     noted.parent.mkdir(parents=True)
     noted.write_text(f"sge\t17\tx\t{work}\n")
     log = work / ".snakemake" / "log" / "x.snakemake.log"
-    log.parent.mkdir()
+    log.parent.mkdir(parents=True)
     log.write_text("SLURM run ID: abc-1\n")
     assert (resume.read_submitted(work), resume.find_slurm_runs(work)) == (
         {"sge": ["17"]},

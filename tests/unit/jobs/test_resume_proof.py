@@ -373,7 +373,7 @@ def test_the_lock_of_resume_is_for_all_and_goes_over_to_snakemake(tmp_path):
     finally:
         os.umask(before)
     try:
-        path = tmp_path / ".snakemake" / "unglow" / "resume.lock"
+        path = tmp_path / ".unglow" / "resume.lock"
         assert path.stat().st_mode & 0o777 == 0o666
         assert os.get_inheritable(descriptor)
         assert os.path.samestat(os.fstat(descriptor), path.stat())
@@ -461,7 +461,7 @@ def test_the_jobs_of_all_runs_are_asked_for_by_their_names(written, commands):
         cancel_queued(written.work, pytest.fail)
     assert str(error.value).startswith("squeue ")
     assert "(odd worse)" in str(error.value)
-    assert ".snakemake/unglow/submitted.tsv" in str(error.value)
+    assert ".unglow/submitted.tsv" in str(error.value)
 
 
 def test_a_local_run_asks_slurm_where_there_is_one(written, commands):

@@ -60,7 +60,7 @@ def test_the_request_is_read_from_the_job_script(tmp_path):
     found = schedulers.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
     assert found.name == "unglow-align-R_7-a_b"
     assert (found.threads, found.mem_mb, found.minutes) == (2, 417.0, 3)
-    assert found.logs == "/w/.snakemake/unglow/cluster"
+    assert found.logs == "/w/.unglow/cluster"
 
 
 def test_a_group_of_jobs_is_named_by_its_group(tmp_path):
@@ -206,7 +206,7 @@ def run(name, *arguments, directory):
 def test_nothing_is_noted_where_a_link_leads(tools, tmp_path):
     tools("sbatch", "17")
     job = script(tmp_path / "job.sh", {"rule": "summary", "threads": 1, "resources": {}})
-    note = tmp_path / ".snakemake" / "unglow" / "submitted.tsv"
+    note = tmp_path / ".unglow" / "submitted.tsv"
     note.parent.mkdir(parents=True)
     (tmp_path / "victim").write_text("kept")
     note.symlink_to(tmp_path / "victim")
@@ -221,9 +221,9 @@ def test_what_is_submitted_is_noted(tools, tmp_path):
     job = script(tmp_path / "job.sh", {"rule": "summary", "threads": 1, "resources": {}})
     done = run("submit", job, directory=tmp_path)
     assert (done.returncode, done.stdout) == (0, "17\n")
-    noted = (tmp_path / ".snakemake" / "unglow" / "submitted.tsv").read_text()
+    noted = (tmp_path / ".unglow" / "submitted.tsv").read_text()
     assert noted == f"slurm\t17\tunglow-summary\t{tmp_path}\n"
-    assert (tmp_path / ".snakemake" / "unglow" / "cluster").is_dir()
+    assert (tmp_path / ".unglow" / "cluster").is_dir()
 
 
 def test_a_refused_job_is_an_error_with_the_words_of_the_scheduler(tools, tmp_path):
@@ -232,7 +232,7 @@ def test_a_refused_job_is_an_error_with_the_words_of_the_scheduler(tools, tmp_pa
     done = run("submit", job, directory=tmp_path)
     assert done.returncode == 1
     assert "slurm did not take unglow-summary: error: invalid partition" in done.stderr
-    assert not (tmp_path / ".snakemake" / "unglow" / "submitted.tsv").exists()
+    assert not (tmp_path / ".unglow" / "submitted.tsv").exists()
 
 
 def test_status_and_cancel(tools, tmp_path):

@@ -15,10 +15,8 @@ from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import BLOCK_DTYPE
-from unglow.reporting.difference_picture import NoiseColours, share_colours
 from unglow.reporting.figures import FIGURES
 from unglow.reporting.figures.colour_maps import paint_values
-from unglow.reporting.figures.comparison import ComparisonRow, draw_comparison
 from unglow.reporting.figures.difference import draw_difference
 from unglow.reporting.figures.figure_inputs import draw_refusal
 from unglow.reporting.figures.histograms import (
@@ -128,10 +126,6 @@ def crops(images, count=4):
 def drawings(images, statistics, scale, histogram):
     post, pre = images
     difference = np.float32(post - 1.4 * pre)
-    rows = [
-        ComparisonRow("percentile=40", "ok", 1.31, (1.3, 1.32), 0.04, 0.13, -0.2, 2.9, difference),
-        ComparisonRow("max_scale=1.01", "failed", None, None, *[np.nan] * 4, None),
-    ]
     bright = [Crop(c.x / 4, c.y, c.post, c.pre, 300 * c.difference) for c in crops(images)]
     long = "The 95th percentile of the residuals is 1.3 px, above the limit of 1 px."
     return {
@@ -169,7 +163,6 @@ def drawings(images, statistics, scale, histogram):
             300 * np.tile(difference[:, :120], (2, 1)), "moffat", 1.4, None, crops=bright
         ),
         "refusal": draw_refusal("Section 12", "The images do not match. " * 6),
-        "comparison": draw_comparison(rows),
     }
 
 
@@ -187,7 +180,7 @@ def picture(figure):
 
 NAMES = (
     *("registration", "residuals", "map_error", "field", "wide_field", "joint", "ratio"),
-    *("difference", "tall_difference", "difference_histogram", "refusal", "comparison"),
+    *("difference", "tall_difference", "difference_histogram", "refusal"),
 )
 
 
@@ -227,8 +220,6 @@ def test_nothing_crosses_the_legend_of_the_ratios(drawings):
         ("difference", "moffat: post − 1.4 × pre; MAD; grey levels; no data; 200 µm"),
         ("difference_histogram", "percentile: median; 5σ; 16,000 without data"),
         ("refusal", "Section 12; failed; The images do not match."),
-        ("comparison", "percentile=40; 1.310 (1.300 to 1.320); 0.040 / 0.13; max_scale=1.01"),
-        ("comparison", "failed"),
     ],
 )
 def test_the_numbers_that_matter_are_on_the_figure(drawings, name, words):
@@ -326,16 +317,6 @@ def test_the_bar_of_a_difference_is_black_in_the_middle_bright_above_and_dark_be
     at = {text: box.y0 for text, box in texts(figure)}
     assert at["+5"] + at["-5"] == pytest.approx(2 * at["±2"], abs=1)
     assert at["+5"] > at["±2"]
-
-
-def test_differences_side_by_side_have_the_colours_of_the_lowest_noise():
-    random = np.random.default_rng(2)
-    quiet, loud = (random.normal(0, noise, (90, 90)).astype(np.float32) for noise in (2, 8))
-    loud[9, 9] = np.nan
-    colours = share_colours([loud, quiet])
-    assert colours.noise == pytest.approx(2, rel=0.05)
-    assert colours.top == pytest.approx(NoiseColours.of(loud).top * 4, rel=0.1)
-    assert share_colours([]).pixels(quiet).shape == (90, 90, 3)
 
 
 def test_overlay_is_green_magenta_and_grey():
@@ -470,7 +451,6 @@ def test_empty_statistics_can_be_drawn(tmp_path):
         draw_joint_histogram(nothing, scale),
         draw_ratio(nothing, scale),
         draw_difference_histogram({"moffat": DifferenceHistogram.create(0, 1, 1)}),
-        draw_comparison([]),
     ):
         save_png(figure, tmp_path / "a.png")
     assert "No fit: only 0 pixels have a ratio" in said(draw_ratio(nothing, scale))
@@ -496,7 +476,7 @@ def test_drawing_loads_no_pyplot_and_the_table_of_figures_no_drawing(module, unn
 ROWS = [row for rows in FIGURES.values() for row in rows]
 
 
-@pytest.mark.parametrize("name", [*(row.name for row in ROWS), "comparison"])
+@pytest.mark.parametrize("name", [row.name for row in ROWS])
 def test_every_figure_has_a_caption(name, project):
     import jinja2
 

@@ -23,6 +23,7 @@ from unglow.reporting.html import curves
 from unglow.reporting.html.report import NAME, embedded, page, read_model, to_json, write_report
 from unglow.reporting.html.run_comparison import origins, rows, runs_of, select_runs
 from unglow.reporting.html.thumbnails import Sizes, pack_pictures
+from unglow.results import read_summary
 from unglow.telemetry.reading.follower import Follower
 
 DONE = {"kind": "end", "t": 20.0, "wall": WALL + 20, "outcome": "ok"}
@@ -229,6 +230,14 @@ def test_a_difference_comes_first_and_is_computed_if_it_is_not_stored(tmp_path):
         assert all(p.image for p in pictures)
     (few,) = pack_pictures(tmp_path, [row], sizes=Sizes.choose(500))
     assert [p.name for p in few] == names[:1]
+
+
+def test_pictures_of_500_pairs_stay_below_25_mb(small_finished):
+    results = small_finished / "results"
+    rows = read_summary(results / "summary.tsv")
+    for pairs, most in ((500, 25e6), (3000, 50e6)):
+        (pictures,) = pack_pictures(results, rows, sizes=Sizes.choose(pairs))
+        assert 0 < pairs * sum(len(p.image) + len(p.small) for p in pictures) < most
 
 
 LATER = ("registration", "gallery", "candidates")

@@ -11,7 +11,9 @@ import pytest
 
 from unglow.telemetry import attempt_files
 from unglow.telemetry.attempt_files import (
+    KEPT_RUNS,
     RUN_ID,
+    RUNS,
     attempt_file,
     attempt_numbers,
     find_newer_run,
@@ -20,6 +22,7 @@ from unglow.telemetry.attempt_files import (
     number_of,
     read_ends,
     read_inherited_run_id,
+    remove_old_runs,
     run_files,
     start_run,
     take_number,
@@ -175,3 +178,28 @@ def test_a_job_finds_the_run_that_began_after_its_own(tmp_path, monkeypatch):
     assert find_newer_run(tmp_path) == make_run_id(1001.0, 4)
     monkeypatch.delenv(RUN_ID)
     assert find_newer_run(tmp_path) is None
+
+
+def test_of_many_runs_the_last_ones_stay_and_the_last_attempt_at_each_job(tmp_path):
+    runs = [f"2026010{n // 10}T00000{n % 10}.000Z-host-1" for n in range(KEPT_RUNS + 5)]
+    for n, run in enumerate(runs):
+        for place in (RUNS, "a/B/align", *(["a/B/once"] if n == 2 else [])):
+            (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        (tmp_path / RUNS / f"{run}.jsonl").write_text(json.dumps({"kind": "run"}) + "\n")
+        head = json.dumps({"kind": "attempt", "run": run}) + "\n"
+        (tmp_path / "a/B/align" / f"{n + 1}.jsonl").write_text(head)
+        if n == 2:
+            (tmp_path / "a/B/once/1.jsonl").write_text(head)
+    remove_old_runs(tmp_path)
+    kept = [runs[2], *runs[5:]]  # the only attempt at a job is of the third one
+    assert [path.stem for path in run_files(tmp_path)] == kept
+    assert attempt_numbers(tmp_path / "a/B/align") == list(range(6, len(runs) + 1))
+    assert attempt_numbers(tmp_path / "a/B/once") == [1]
+
+
+def test_few_runs_stay(tmp_path):
+    (tmp_path / RUNS).mkdir()
+    for n in range(KEPT_RUNS):
+        (tmp_path / RUNS / f"{n:03d}.jsonl").touch()
+    remove_old_runs(tmp_path)
+    assert len(run_files(tmp_path)) == KEPT_RUNS

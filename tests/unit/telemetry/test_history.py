@@ -223,20 +223,20 @@ def test_what_was_declared_is_compared_with_the_largest_process_and_sums_are_pss
         sample(2.1, 388, processes=2, peak=258),
         sample(3, 388, processes=2, peak=258, pss=330),
         sample(4, 130, peak=258),
-        end(5.0, peak_mb=258.2),
+        end(5.0, peak_mb=258.004),
         declared_mb=280,
     )
     (run,) = history(made).runs
     (row,) = group_by_rule(run.attempts)
-    assert (row.declared_mb, row.peak_mb, row.largest_mb) == (280, 258.2, 258.2)
+    assert (row.declared_mb, row.peak_mb, row.largest_mb) == (280, 258.004, 258.004)
     t, mb = sum_memory(run.attempts)
     assert list(zip(t, mb, strict=True)) == [
         *((1, 110), (2, 170), (2.1, 258), (3, 330)),
-        (4, 258.2),  # the peak reported at the end, with the last sample
+        (4, 130),  # the peak reported at the end is that of before, but for its rounding
         (5, 0),
     ]
     curve = compute_curve(run.attempts[0].attempt, 5)
-    assert curve["hi"] == [None, 110, 258, 330, 258.2]
+    assert curve["hi"] == [None, 110, 258, 330, 130]
     assert curve["lo"] == [None, 110, 170, 330, 130]
 
 
@@ -390,6 +390,13 @@ def test_a_run_that_was_killed_is_an_incident_until_another_ends_well(made):
     made.run(DONE, start=50, pid=98)
     (found,) = incidents(history(made), made.results)
     assert found.mended
+
+
+def test_of_a_run_that_ended_without_memory_this_is_said(made):
+    made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}})
+    made.attempt("plan", 1.0, sample(1, 300, available=20_000), sample(2, 900, available=31))
+    said = {i.cause: i.message for i in incidents(history(made), made.results)}
+    assert "memory ran out (31 MB were left)" in said["run_killed"]
 
 
 def test_a_pair_that_is_not_done_yet_is_no_incident_while_a_run_goes_on(made):

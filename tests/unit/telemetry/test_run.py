@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from unglow.telemetry.attempt_files import KEPT_RUNS
 from unglow.telemetry.recording.run import RunRecorder
 
 
@@ -216,3 +217,13 @@ def test_a_place_that_cannot_be_written_costs_nothing(tmp_path, logger, caplog):
         recorder.close()
     (record,) = (r for r in caplog.records if r.name == "unglow")
     assert "could not be written" in record.getMessage()
+
+
+def test_the_end_of_a_run_removes_the_records_of_old_ones(recorder, say, tmp_path):
+    (tmp_path / "runs").mkdir()
+    for n in range(KEPT_RUNS + 3):
+        (tmp_path / "runs" / f"{n:03d}.jsonl").write_text("{}\n")
+    say("run_info", stats={"scale": 1, "total": 1})
+    recorder.close()
+    left = sorted(path.stem for path in (tmp_path / "runs").iterdir())
+    assert left == [*(f"{n:03d}" for n in range(4, KEPT_RUNS + 3)), "a-run"]

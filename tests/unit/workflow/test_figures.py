@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import cv2
 import matplotlib.image
 import numpy as np
 import pytest
-from made_plan import plan_content
 from made_stores import write_store
-from matplotlib.text import Text
 
 from unglow.core import digests
 from unglow.core.errors import StoreError
@@ -34,12 +30,10 @@ from unglow.reporting.figures.figure_inputs import (
 )
 from unglow.reporting.figures.registration import _details
 from unglow.reporting.figures.style import save_png
-from unglow.reporting.summary import Entry, comparison, table
 from unglow.spoilt import SavedPlace
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
 from unglow.workflow.stages.align import AlignedStore
-from unglow.workflow.stages.comparison import draw_comparison
 from unglow.workflow.stages.difference import DifferenceStore
 
 SHAPE = (200, 240)
@@ -320,73 +314,6 @@ def test_a_reason_of_any_length_or_none_is_a_figure(tmp_path):
     for n, reason in enumerate(["", "x" * 500, "a word " * 300, "$\\frac{1}{2}$ \t\n ünï"]):
         save_png(draw_refusal("S D", reason), tmp_path / f"{n}.png")
         assert height_of(tmp_path / f"{n}.png") >= 190
-
-
-# ------------------------------------------------------------------------------------- comparison
-
-
-def entry(variant):
-    place = f"S/D/{variant}"
-    return Entry(
-        names={"sample": "S", "dye": "D", "registration": "", "subtraction": variant},
-        histograms={"moffat": f"{place}/moffat.npz"},
-        logs="logs/S/D",
-    )
-
-
-@pytest.fixture
-def results(pair, tmp_path):
-    """Small files of two variants, one good and one refused, and of a third that is not there."""
-    place = tmp_path / "results"
-    (place / "S/D").mkdir(parents=True)
-    (place / "S/D/plan.json").write_text(json.dumps(plan_content()))
-    pair["transform"].save(place / "S/D/transform.json")
-    good = Scale("moffat", pair["scale"].methods)
-    for variant, scale in (("good", good), ("bad", Scale.make_failed("No gain."))):
-        (place / "S/D" / variant).mkdir()
-        scale.save(place / "S/D" / variant / "scale.json")
-        found = {"method": "linear", "status": "ok", "reason": None}  # drawn is moffat
-        (place / "S/D" / variant / "detection.json").write_text(json.dumps(found))
-        pair["differences"].histograms["moffat"].save(place / "S/D" / variant / "moffat.npz")
-    return place
-
-
-def words(figure):
-    return [one.get_text() for one in figure.findobj(Text)]
-
-
-def test_variants_stand_side_by_side_with_the_rows_of_their_table(pair, results, tmp_path):
-    stores = {
-        GOOD: pair["differences"].images["moffat"],
-        ("S", "D", "", "", "bad", "", "moffat"): empty_store(tmp_path / "b.zarr", dtype="float32"),
-    }
-    rows = comparison([entry("good"), entry("bad")], results)
-    figure = draw_comparison(rows, stores, [], "S D")
-    assert [row["status"] for row in rows] == ["ok", "failed"]
-    assert rows[0]["gain"] == pair["scale"].methods["moffat"].gain
-    assert rows[1]["reasons"] == "No gain."
-    said = words(figure)
-    assert {"good moffat", "bad moffat", "ok", "failed"} <= set(said)
-    assert said.count("no difference") == 1
-    assert table(rows).splitlines()[1].split("\t")[:4] == ["S", "D", "good", "ok"]
-    save_png(figure, tmp_path / "c.png")
-    assert Path(tmp_path / "c.png").stat().st_size > 10_000
-
-
-def test_variants_that_differ_in_nothing_for_a_method_are_drawn_once(pair, results):
-    rows = comparison([entry("good"), entry("good")], results)
-    rows[1] = {**rows[1], "subtraction": "other"}
-    said = words(draw_comparison(rows, {}, [], "S D"))
-    assert said.count("moffat") == 1
-    assert said.count("ok") == 1
-
-
-def test_a_variant_that_is_incomplete_is_shown_as_such(pair, results, tmp_path):
-    rows = comparison([entry("good"), entry("gone")], results)
-    figure = draw_comparison(rows, {GOOD: pair["differences"].images["moffat"]}, [], "S D")
-    assert [row["status"] for row in rows] == ["ok", "incomplete"]
-    assert "incomplete" in words(figure)
-    save_png(figure, tmp_path / "c.png")
 
 
 def test_the_brightest_places_are_not_looked_for_in_spoilt_ones():

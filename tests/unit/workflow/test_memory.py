@@ -280,7 +280,7 @@ def test_a_search_finds_the_section_first_and_reads_ahead_of_its_tiles(shape, be
 
 
 def test_a_stage_that_reads_small_data_holds_the_same_always():
-    held = {"scale": 56.0, "figures": 162.0, "comparison": 152.0}
+    held = {"scale": 56.0, "figures": 162.0}
     for stage in (*held, "summary", "export"):
         assert small(stage) == Demand(libraries_mb(stage), 0.0, fixed=held.get(stage, 12.0))
 

@@ -114,7 +114,6 @@ def test_sample_names_do_not_confuse(tmp_path, sample):
             "dye-spelling",
             ["rename pre_Syto9.tif to 'pre_Sytoo9.tif'"],
         ),
-        (["deep/pre_X.tif", "deep/post_X.tif"], "nested", ["too deep", "raw/S"]),
         (["a/deep/pre_X.tif"], "nested", ["a/deep/pre_X.tif in ", "lies too deep"]),
         (
             ["pre_X.tif", "post_X.tif", "blank/X.tif"],  # names in the folder itself say it
@@ -183,6 +182,9 @@ def test_names_are_found_by_each_rule_of_the_table(tmp_path, rule):
         *(("pre-Alexa-488", "post-Alexa-488", "Alexa-488"), ("S-X-pre", "S-X-post", "X")),
         *(("A_DAPI_pre", "A_DAPI_PostStain", "DAPI"), ("X_blank", "X_signal", "X")),
         *(("Before staining/X", "after staining/X", "X"), ("pre/n_X", "post/n_X", "X")),
+        *(("vor_X", "nach_X", "X"), ("S-nicht gefärbt_X", "S-gefärbt_X", "X")),
+        *(("avant_X", "après_X", "X"), ("a_avant_X", "a_apres_X", "X")),
+        *(("non_coloré_X", "coloré_X", "X"), ("Ungefaerbt_X", "Gefaerbt_X", "X")),
         *(("pre/n_pre_X", "post/n_X", "X"), ("Presley_before_X", "Presley_after_X", "X")),
     ],
 )
@@ -219,8 +221,54 @@ def test_images_of_one_sample_as_the_current_directory(tmp_path, monkeypatch):
 def test_folders_for_all_images_before_and_after(tmp_path):
     raw = fill(tmp_path / "S", "before/n_X.tif", "after/n_X.tif", "notes/readme.txt")
     assert [p.key for p in discover(raw).pairs] == [("S", "X")]
-    fill(raw, "before/m_X.tif")  # of another sample, perhaps
-    assert only_problem(raw, "two-pre").dye == "X"
+    fill(raw, "before/m_X.tif")  # of another sample
+    found = discover(raw)
+    assert [p.key for p in found.pairs] == [("n", "X")]
+    assert [(p.kind, p.sample, p.dye) for p in found.problems] == [("missing-partner", "m", "X")]
+
+
+@pytest.mark.parametrize(
+    ("files", "keys"),
+    [
+        ("before/R1_D before/R2_D after/R1_D after/R2_D", "R1/D R2/D"),
+        ("d1_pre/R1_D d1_pre/R2_D d2_post/R1_D d2_post/R2_D", "R1/D R2/D"),
+        ("A_before/D A_after/D B_before/D B_after/D", "A/D B/D"),
+        ("R1_pre_D R1_post_D R2_pre_D R2_post_D", "R1/D R2/D"),
+        ("Presley_pre_D Presley_post_D x_pre_D x_post_D", "Presley/D x/D"),
+        ("A_D_pre A_D_post B_D_pre B_D_post", "A/D B/D"),
+        ("day1/R1_pre_D day1/R2_pre_D day2/R1_post_D day2/R2_post_D", "R1/D R2/D"),
+        ("day1/R1_pre_D day2/R1_post_D day1/S_pre_E day1/S_post_E", "R1/D day1/E"),
+        ("day1/R1/pre_D day2/R1/post_D day1/R2/pre_D day2/R2/post_D", "R1/D R2/D"),
+        ("e1/S1/pre_D e1/S1/post_D e2/S1/pre_D e2/S1/post_D", "e1-S1/D e2-S1/D"),
+        ("R1/D/pre R1/D/post R1/E/before R1/E/after R2/D/pre R2/D/post", "R1/D R1/E R2/D"),
+        ("A_pre_B/pre_D A_pre_B/post_D A_post_B/pre_D A_post_B/post_D", "A_post_B/D A_pre_B/D"),
+        ("logs_pre_D logs_post_D b_pre_D b_post_D", "b/D sample-logs/D"),
+    ],
+)
+def test_images_that_are_called_alike_but_for_pre_and_post_are_pairs(tmp_path, files, keys):
+    raw = fill(tmp_path / "raw", *(f"{name}.tif" for name in files.split()))
+    found = discover(raw)
+    assert not found.problems
+    assert sorted("/".join(p.key) for p in found.pairs) == keys.split()
+    for pair in found.pairs:
+        pre, post = (str(p.relative_to(raw)) for p in (pair.pre, pair.post))
+        assert files.split().count(pre.removesuffix(".tif")) == 1
+        assert pre != post
+
+
+@pytest.mark.parametrize(
+    ("files", "kinds"),
+    [
+        ("day1/R1_pre_D day2/R2_post_D", ["missing-partner"] * 2),
+        ("day1/R_pre_D day2/R_post_D day3/R_post_D", ["missing-partner"] * 3),
+        ("before/R1_D before/R2_D after/R1_D after/R3_D", ["missing-partner"] * 2),
+        ("A/scan_pre_D B/scan_post_D C/scan_pre_D C/scan_post_D", ["missing-partner"] * 2),
+        ("S/a_pre_D S/a_post_D S/b_pre_D S/b_post_D", ["two-pre", "two-post"]),
+    ],
+)
+def test_images_that_may_be_of_others_are_no_pairs(tmp_path, files, kinds):
+    raw = fill(tmp_path / "raw", *(f"{name}.tif" for name in files.split()))
+    assert [p.kind for p in discover(raw).problems] == kinds
 
 
 def test_folders_without_tiffs_are_left_out_quietly(tmp_path):

@@ -32,7 +32,7 @@ def test_every_level_has_the_jobs_of_its_variants(batch):
     jobs = list(jobs_of_pair(batch, "A", "SYTO9"))
     counts = {rule: sum(job.rule == rule for job in jobs) for rule in STAGES}
     assert counts == {
-        "ingest": 1, "export_raw": 1, "comparison": 1,
+        "ingest": 1, "export_raw": 1,
         "register": 2, "align": 2, "export_aligned_pre": 2, "figures_registration": 2,
         "scale": 4, "difference": 4, "export_difference": 12, "detect": 4,
         "snr": 4, "export_snr": 4, "figures": 4, "summary": 0, "verdict": 0,

@@ -63,7 +63,6 @@ def test_all_levels_lie_in_one_another(work):
     assert jobs(batch, "detect")[-1].files[0] == (
         "<results>/A/D/channel-G/field-never/percentile-60/fdr-0.1/candidates.csv"
     )
-    assert jobs(batch, "comparison")[0].files[0] == "<results>/A/D/comparison.tsv"
     entry = job_params.summary_entries(batch, PAIR, "logs")[-1]
     assert [entry["names"][level] for level in VARIANT] == [
         "channel-G", "field-never", "percentile-60", "fdr-0.1",

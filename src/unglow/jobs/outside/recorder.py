@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import tail
-from unglow.core.process import OpenFiles
+from unglow.core.process import Ended, OpenFiles
 from unglow.jobs.outside import OutsideJob, Seen, jobs_of
 from unglow.jobs.outside.watched import (
     Failure,
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 0.25
 """Time between two looks, s, unless they cost too much."""
-# Looks take at most this share of a processor, but the time between two is at most this, s.
-_SHARE, _LONGEST_S = 0.015, 10.0
+# Looks take at most this share of a processor and so many s more, but the time between two is at
+# most this, s.
+_SHARE, _AHEAD_S, _LONGEST_S = 0.015, 0.1, 10.0
 # So often a child is asked whose it is before it is left alone: it may be about to become another.
 _TRIES = 8
 # With --quiet Snakemake does not say that a job has finished: it has if its processes are gone for
@@ -89,6 +90,7 @@ class OutsideRecorder(logging.Handler):
         self._unknown: dict[int, _Child] = {}
         self._of_rules: list[WatchedAttempt] = []
         self._own = OpenFiles(f"/proc/{os.getpid()}")
+        self._ended = Ended()
         self._looks, self._cpu_s = 0, 0.0
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -144,6 +146,8 @@ class OutsideRecorder(logging.Handler):
         jobid, rule = job["jobid"], str(job["rule_name"])
         wildcards = {str(k): str(v) for k, v in dict(job["wildcards"] or {}).items()}
         self._tries[jobid] += 1
+        if not self._running:
+            self._ended = Ended.so_far()
         memory = dict(job["resources"].items()).get("mem_mb")
         declared_mb = float(memory) if isinstance(memory, int | float) else None
         attempt = WatchedAttempt(
@@ -165,11 +169,14 @@ class OutsideRecorder(logging.Handler):
         if jobid in self._running:
             running = self._running[jobid]
             running.attempt.look()
+            self._settle(running.attempt)
             message = describe_overrun(running.declared_mb, running.attempt.peak_mb)
             self._end(jobid, {"outcome": "ok", "message": message, "signal": 0, "code": 0})
 
     def _failed(self, job: Mapping[str, Any]) -> None:
         running = self._running[job["jobid"]]
+        running.attempt.look()
+        self._settle(running.attempt)
         text = ""
         if running.log:
             try:
@@ -200,7 +207,7 @@ class OutsideRecorder(logging.Handler):
     # ------------------------------------------------------------------------- looking at processes
 
     def _repeat(self) -> None:
-        wait = 0.05
+        wait, begun = 0.05, time.monotonic()
         while not self._over.wait(wait):
             started = time.thread_time()
             try:
@@ -208,9 +215,9 @@ class OutsideRecorder(logging.Handler):
                     self._look()
             except Exception as error:  # noqa: BLE001
                 self._fail(error)
-            cost = time.thread_time() - started
-            self._looks, self._cpu_s = self._looks + 1, self._cpu_s + cost
-            wait = min(max(INTERVAL_S, cost / _SHARE), _LONGEST_S)
+            self._looks, self._cpu_s = self._looks + 1, self._cpu_s + time.thread_time() - started
+            allowed_after = (self._cpu_s - _AHEAD_S) / _SHARE - (time.monotonic() - begun)
+            wait = min(max(INTERVAL_S, allowed_after), _LONGEST_S)
 
     def _look(self) -> None:
         if not self._running and not self._of_rules:
@@ -218,6 +225,7 @@ class OutsideRecorder(logging.Handler):
         self._assign(self._own.children(all_threads=True))
         for attempt in (*(r.attempt for r in self._running.values()), *self._of_rules):
             attempt.look()
+        self._settle()
         self._copy_steps()
         self._end_rules()
         if self._is_quiet:
@@ -226,6 +234,20 @@ class OutsideRecorder(logging.Handler):
                 gone = running.attempt.gone_since
                 if gone is not None and now - gone > _GONE_S and self._has_made(running):
                     self._finish(jobid)
+
+    def _settle(self, over: WatchedAttempt | None = None) -> None:
+        """Give what ended children took to the attempt that they were of, if there is only one.
+
+        ``over`` has just ended; its process may have come and gone between two looks.
+        """
+        attempts = (*(r.attempt for r in self._running.values()), *self._of_rules)
+        unseen = over is not None and not over.was_seen and not self._of_rules
+        own = [a for a in attempts if a.has_unsettled or (a is over and unseen)]
+        if not own:
+            return
+        before, self._ended = self._ended, Ended.so_far()
+        for attempt in own:
+            attempt.settle(self._ended.since(before) if len(own) == 1 else None)
 
     def _assign(self, children: Sequence[int]) -> None:
         """Give new child processes to the jobs that they belong to."""

@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from unglow.core.process import Ended
+
 
 JOBS = "jobs"
 """Directory of such attempts, below that of all telemetry."""
 _UNSAFE = re.compile(r"[^\w.=,-]")
 _LONGEST_NAME = 80
+# What is summed up over the processes of a job.
+_SUMS = ("cpu_s", "read", "written")
 
 
 def directory_of(telemetry: Path, rule: str, wildcards: Mapping[str, str]) -> Path:
@@ -98,7 +102,10 @@ class WatchedAttempt:
         self._attempt = Attempt(path, time.monotonic(), job)
         self.clock = time.monotonic() - self._attempt.t
         self._samplers: list[Sampler] = []
+        self._taken: list[Sample] = []
         self._sum = Sample()
+        self._settled, self._missed = 0, dict.fromkeys(_SUMS, 0.0)
+        self._peak_of_ended = 0.0
         self._most_at_once = 0.0
         self._kills = _Kills()
         self._steps: dict[tuple[str, int], int] = {}
@@ -110,6 +117,31 @@ class WatchedAttempt:
     def is_alive(self) -> bool:
         """Whether a process of it was there at the last look."""
         return self._sum.processes > 0
+
+    @property
+    def was_seen(self) -> bool:
+        """Whether any process of it was seen."""
+        return bool(self._samplers)
+
+    @property
+    def has_unsettled(self) -> bool:
+        """Whether processes of it have gone, and nobody has said what they took in all."""
+        return sum(not one.processes for one in self._taken) > self._settled
+
+    def settle(self, ended: Ended | None) -> None:
+        """Take what the processes of it that have gone since the last time took in all.
+
+        Only their parent learns that, after the last look at them; None if it does not know.
+        """
+        gone = [one for one in self._taken if not one.processes]
+        new, self._settled = gone[self._settled :], len(gone)
+        if ended is None:
+            return
+        for key in _SUMS:
+            seen = sum(getattr(one, key) for one in new)
+            self._missed[key] += max(0, getattr(ended, key) - seen)
+        self._peak_of_ended = max(self._peak_of_ended, ended.peak_mb)
+        self.peak_mb = max(self.peak_mb or 0.0, ended.peak_mb) or None
 
     @property
     def pids(self) -> list[int]:
@@ -133,10 +165,11 @@ class WatchedAttempt:
         if not self._samplers:
             return
         was_alive = self.is_alive
-        self._sum = taken = _sum_samples([sampler.take() for sampler in self._samplers])
+        self._taken = [sampler.take() for sampler in self._samplers]
+        self._sum = taken = _sum_samples(self._taken)
         if taken.processes > 1 and taken.pss_mb is not None:
             self._most_at_once = max(self._most_at_once, taken.pss_mb)
-        self.peak_mb = max(taken.peak_mb, self._most_at_once)
+        self.peak_mb = max(taken.peak_mb, self._most_at_once, self._peak_of_ended)
         if self.is_alive:
             self.gone_since = None
             self._kills.look(self.pids[-1])
@@ -164,17 +197,15 @@ class WatchedAttempt:
 
     def end(self, ending: Mapping[str, Any], log: str = "") -> None:
         """Record how it ended, and watch it no more."""
-        self.look()
         measured: dict[str, Any] = {"measured": "processes" if self._samplers else "nothing"}
+        if self._samplers or any(self._missed.values()):
+            total = {key: getattr(self._sum, key) + self._missed[key] for key in _SUMS}
+            moved = {key: round(total[key]) for key in ("read", "written")}
+            measured |= {"cpu_s": round(total["cpu_s"], 2), **moved}
         if self.peak_mb is not None:
-            at_once = self._most_at_once > self._sum.peak_mb
-            measured |= {
-                "peak_mb": round(self.peak_mb, 2),
-                "peak_of": "several processes" if at_once else "one process",
-                "cpu_s": round(self._sum.cpu_s, 2),
-                "read": self._sum.read,
-                "written": self._sum.written,
-            }
+            at_once = self._most_at_once >= self.peak_mb
+            peak_of = "several processes" if at_once else "one process"
+            measured |= {"peak_mb": round(self.peak_mb, 2), "peak_of": peak_of}
         self._attempt.end(log_tail=log, **{**measured, **ending})
         self._samplers.clear()
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.telemetry.reading.records import once_per_object
+from unglow.telemetry.reading.samples import ROUNDED_MB
 from unglow.telemetry.speedscope import SUFFIX, Profile, read_profile
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ def compute_curve(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
     edges = np.linspace(0.0, seconds, bins + 1)
     low, high = low_high(samples.t, samples.resident, edges)
     most_of_one = low_high(samples.t, samples.largest, edges)[1]
-    if attempt.peak_mb is not None and not np.any(most_of_one >= attempt.peak_mb):
-        most_of_one[-1] = attempt.peak_mb  # after the last sample
     high = np.fmax(high, most_of_one)
+    if attempt.peak_mb is not None and not np.any(high >= attempt.peak_mb - ROUNDED_MB):
+        high[-1] = np.fmax(high[-1], attempt.peak_mb)  # after the last sample
     moved = samples.read + samples.written
     width = seconds / bins
     return {

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from unglow.core import digests
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_text
-from unglow.core.workflow_files import is_foreign
 from unglow.reporting.html.page_model import build
 from unglow.reporting.runs import Runs
 from unglow.telemetry.reading.plan import Machine
@@ -207,7 +206,7 @@ def _write(results: Path, place: Path, ending: str | None) -> Path:
 
         cache = results / "telemetry" / "report_pictures.json"
         shown = pack_pictures(results, rows, place.parent, cache=cache)
-    directory = results.absolute().parents[1 if is_foreign(results) else 0]
+    directory = results.absolute().parent
     write_text(place, page(model, shown, title=f"unglow report: {directory.name}"))
     own = results / NAME
     if own.is_file() and own.samefile(place):  # which may have another name

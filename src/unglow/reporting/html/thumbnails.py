@@ -120,14 +120,14 @@ class Sizes:
 
     @classmethod
     def choose(cls, pairs: int) -> Self:
-        """Return the sizes for a number of pairs: a page of 500 stays below 25 MB."""
+        """Return the sizes for a number of pairs: 500 pairs stay below 25 MB, 3000 below 50."""
         if pairs <= 12:
             return cls(1000, 640, 1000)
         if pairs <= 30:
             return cls(640, 500, 640)
         if pairs <= 120:
             return cls(400, 400, 0)
-        return cls(320, 0, 0)
+        return cls(320 if pairs <= 500 else 160, 0, 0)
 
 
 def pack_pictures(

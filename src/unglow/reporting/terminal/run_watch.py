@@ -111,10 +111,10 @@ class EventLines:
         for incident in run.incidents:
             if incident.cause in self._hidden:
                 continue
-            key = f"{incident.kind} {incident.attempt} {incident.title} {incident.wall}"
+            wall = round(incident.wall or run.wall, 1)
+            key = f"{incident.kind} {incident.attempt} {incident.title} {wall}"
             status = "failed" if not incident.mended else ""
-            wall, remedy = incident.wall or run.wall, clean(incident.remedy)
-            event = Event(wall, _describe_incident(incident), status, remedy)
+            event = Event(wall, _describe_incident(incident), status, clean(incident.remedy))
             yield from self._once(key, event)
         if run.is_over and is_framed:
             jobs = f"{run.done} of {run.of} jobs done"

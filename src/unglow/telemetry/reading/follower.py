@@ -205,11 +205,12 @@ class _AttemptFile(_File):
     @staticmethod
     def _stall(line: Line, t: float, stalls: list[Stall]) -> None:
         """Add a stall; when it is over, a second line reports it again."""
-        over = line.get("over")
+        over, seconds = line.get("over"), moment(line.get("seconds"))
         if over and stalls and not stalls[-1].over:
-            stalls.pop()
+            begun = stalls.pop()
+            t = begun.t - begun.seconds + seconds  # as it began, whenever its end was noticed
         words = {key: str(line.get(key) or "") for key in ("reason", "message", "helps")}
-        stalls.append(Stall(t, moment(line.get("seconds")), over=over is not False, **words))
+        stalls.append(Stall(t, seconds, over=over is not False, **words))
 
     def _step(self, line: Line, t: float) -> None:
         key = whole_number(line.get("id"))

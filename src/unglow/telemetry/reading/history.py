@@ -21,6 +21,7 @@ from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.plan import Machine, boots, outcome_of_attempt, outcome_of_run
 from unglow.telemetry.reading.records import RUNNING, Attempt, Job, JobKey, Placed, RunRecord
+from unglow.telemetry.reading.samples import ROUNDED_MB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -290,7 +291,8 @@ def _memory_of(a: Placed) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
     last = np.maximum.accumulate(np.where(np.isnan(shared_once), -1, np.arange(len(samples))))
     held = np.where(last >= 0, shared_once[last], 0.0) if len(samples) else shared_once
     peak = a.attempt.peak_mb
-    if peak is not None and not np.any(least >= peak):
+    most = np.fmax(least[:-1], shared_once)
+    if peak is not None and not np.any(most >= peak - ROUNDED_MB):
         least[max(0, len(samples) - 1)] = peak
     return (
         np.append(a.start + samples.t, a.end),

@@ -303,13 +303,25 @@ def _error_near(h: RunHistory, t: float) -> str:
     return text if apart <= 2.0 else ""
 
 
+# Memory that is left, MB, below which it has probably run out.
+_NONE_LEFT_MB = 100.0
+
+
 def _describe_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
+    message = "Snakemake was killed and could not tidy up; this command continues the run."
+    left = [a.attempt.samples.available[-1] for a in h.attempts if len(a.attempt.samples)]
+    if left and min(left) < _NONE_LEFT_MB:
+        message = (
+            "Snakemake was killed, probably because memory ran out "
+            f"({min(left):.0f} MB were left): continue with fewer --cores, or with a smaller "
+            "--resources mem_mb."
+        )
     return Incident(
         kind="run",
         cause=RUN_KILLED,
         wall=h.run.wall + h.run.seen,
         title="Snakemake",
-        message="Snakemake was killed and could not tidy up; this command continues the run.",
+        message=message,
         remedy=f"unglow resume {shlex.quote(str(results))}",
         run=h.run.id,
         mended=mended,

@@ -28,7 +28,7 @@ WAITING, STOPPED = "waiting", "incomplete"
 # Ends without a fault: the job is done elsewhere, or its user did not want it.
 _NO_FAULT = (ENDED_WELL, RUNNING, "interrupted", "superseded")
 # Prefixes of names of rules whose jobs show results and change none.
-_SHOWING = ("figures", "slide_figures", "export", "comparison", "snr")
+_SHOWING = ("figures", "slide_figures", "export", "snr")
 
 
 def last_attempts(history: History) -> dict[tuple[str, str], list[Placed]]:

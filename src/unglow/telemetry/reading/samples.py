@@ -21,6 +21,8 @@ NUMBERS = (
     *("file", "shmem", "swap", "runnable"),
 )
 """Columns of samples that are numbers."""
+ROUNDED_MB = 0.05
+"""Samples are rounded more than peaks: what differs less is the same, MB."""
 MOST_SAMPLES = 4096
 """An attempt of more than twice as many samples (14 minutes) is thinned out as it is read."""
 

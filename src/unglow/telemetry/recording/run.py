@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from unglow import __version__
 from unglow.core.process import cpuinfo
-from unglow.telemetry.attempt_files import finish_run
+from unglow.telemetry.attempt_files import finish_run, remove_old_runs
 from unglow.telemetry.jsonl import SCHEMA, SUFFIX, LineFile, identity
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ class RunRecorder(logging.Handler):
             self._over.set()
             self._write("end", wall=round(time.time(), 3), outcome=self.find_outcome())
             self._file.close()
+            remove_old_runs(self.telemetry)
         self._telemetry.discard(self.telemetry)
         finish_run(self.run_id)
         super().close()

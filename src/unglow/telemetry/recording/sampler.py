@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 # What changes slowly or is dear is looked at once a second.
 _SLOW_S = 1.0
-# Samples, and those of the proportional set, take at most these shares of a processor. Until it is
-# known better, the latter are taken to cost so much, s for each MB.
-_SHARE, _PSS_SHARE, _PSS_S_PER_MB = 0.015, 0.003, 1e-5
+# Samples, and those of the proportional set, take at most these shares of a processor; the latter
+# up to the second, and so many s more, where several processes have grown since the last one.
+_SHARE, _PSS_SHARES, _PSS_S = 0.015, (0.003, 0.01), 0.1
+_GROWN, _STEADY = 1.1, 1.01
 _STATES = {"running": "R", "disk-sleep": "D", "stopped": "T", "tracing-stop": "t", "zombie": "Z"}
 
 
@@ -95,8 +96,8 @@ class Sampler:
         self._tree = {pid: self._own}
         self._last = Sample()
         self._moved: tuple[int, ...] = (0, 0, 0, 0)
-        self._slow_due, self._pss_taken = 0.0, 0.0
-        self._pss_s_per_mb = _PSS_S_PER_MB
+        self._slow_due, self._started = 0.0, time.monotonic()
+        self._pss_at_mb, self._pss_s = 0.0, 0.0
 
     @property
     def pids(self) -> list[int]:
@@ -130,7 +131,7 @@ class Sampler:
         self.interval_s = max(self._least_s, (time.thread_time() - started) / _SHARE)
         self._last = Sample(
             rss_mb=rss,
-            pss_mb=self._pss_mb(now, rss) if slow else None,
+            pss_mb=self._pss_mb(now, rss, len(used), slow=slow),
             # between its end and its parent's wait, what a child has done is on nobody's account
             cpu_s=max(sum(usage.cpu_s for usage in used), self._last.cpu_s),
             read=read,
@@ -163,14 +164,23 @@ class Sampler:
                     self._tree[child] = _Watched(child)
                     pending.append(self._tree[child])
 
-    def _pss_mb(self, now: float, rss_mb: float) -> float | None:
-        """Return the proportional set; None if it was taken not long ago and takes long."""
-        if now < self._pss_taken + self._pss_s_per_mb * rss_mb / _PSS_SHARE:
+    def _pss_mb(self, now: float, rss_mb: float, processes: int, *, slow: bool) -> float | None:
+        """Return the proportional set, once a second and where several processes have grown.
+
+        None if it is not time for it, or if that would cost too much.
+        """
+        last = self._last.rss_mb
+        grown = rss_mb > _GROWN * self._pss_at_mb or (
+            last / _STEADY < rss_mb < last * _STEADY and rss_mb > _STEADY * self._pss_at_mb
+        )
+        urgent = processes > 1 and grown
+        share = _PSS_SHARES[urgent]
+        if not (slow or urgent) or self._pss_s > _PSS_S * urgent + share * (now - self._started):
             return None
         started = time.thread_time()
         sizes = [one.files.size_mb("smaps_rollup", "Pss") for one in self._tree.values()]
-        self._pss_taken = now
-        self._pss_s_per_mb = (time.thread_time() - started) / max(rss_mb, 1.0)
+        self._pss_s += time.thread_time() - started
+        self._pss_at_mb = rss_mb
         return None if sizes[0] is None else sum(mb or 0.0 for mb in sizes)
 
 

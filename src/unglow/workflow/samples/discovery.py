@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,14 @@ from unglow.workflow.samples.naming import (
     MARKERS,
     RESERVED,
     explain_unsafe,
+    find_sample,
+    find_word,
     images_of,
     marker_of,
     remove_marker,
     replace_word,
     safe_version,
+    stem_of,
     take_apart,
     word_of,
 )
@@ -96,8 +100,16 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
         for entry in broken
     ]
     empty = []
-    for entry in folders:
-        folder = _scan(entry, entry.name, mapped=mapped)
+    scanned = [
+        (
+            entry,
+            _scan(place, place.name, mapped=mapped, above=place.parent if place != entry else None),
+        )
+        for entry in folders
+        for place in _find_sample_folders(entry)
+    ]
+    pairs += _pair_across(raw, [folder for _, folder in scanned], problems)
+    for entry, folder in scanned:
         pairs += _match(folder)
         slides += [] if folder.slide is None else [folder.slide]
         problems += folder.problems
@@ -111,7 +123,7 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
         pairs=tuple(sorted(pairs, key=lambda p: p.key)),
         slides=tuple(slides),
         problems=tuple(problems),
-        layout=layout_note(raw, len(folders) - len(empty), empty),
+        layout=layout_note(raw, len(scanned) - len(empty), empty),
     )
 
 
@@ -121,11 +133,19 @@ def _is_one_sample(loose: list[Path], folders: list[Path]) -> bool:
         if not any(take_apart(image.name, "").markers for image in loose):
             return False
         return not any(images_of(listing_if_any(folder)) for folder in folders)
-    words = {folder: word_of(folder.name) for folder in folders}
+    words = {folder: find_word(folder.name) for folder in folders}
     if len({marker_of(word) for word in words.values() if word}) < len(MARKERS):
         return False  # before any folder is listed: network disks are slow
-    filled = [words[folder] for folder in folders if images_of(listing_if_any(folder))]
-    return None not in filled and len({marker_of(word or "") for word in filled}) == len(MARKERS)
+    filled = [folder for folder in folders if images_of(listing_if_any(folder))]
+    meant = {marker_of(words[folder] or "") for folder in filled}
+    return all(map(_says_word, filled)) and len(meant) == len(MARKERS)
+
+
+def _says_word(folder: Path) -> bool:
+    """Whether the images of a folder are before, or after, staining because of its name."""
+    if word_of(folder.name) or not find_word(folder.name):
+        return word_of(folder.name) is not None
+    return not any(take_apart(i.name, "").markers for i in images_of(listing_if_any(folder)))
 
 
 def _find_one_sample(raw: Path, *, mapped: bool) -> Discovery:
@@ -133,17 +153,35 @@ def _find_one_sample(raw: Path, *, mapped: bool) -> Discovery:
     place = raw.absolute()
     name = place.parent.name if place.name.lower() == "raw" else place.name
     folder = _scan(raw, safe_version(name), mapped=mapped)
-    pairs = _match(folder)
+    samples = _split_by_names(folder)
+    pairs = [pair for sample in samples for pair in _match(sample)]
     return Discovery(
         pairs=tuple(pairs),
         slides=() if folder.slide is None else (folder.slide,),
-        problems=tuple(folder.problems),
-        layout=f"{raw}: the images of one sample, {folder.sample}",
+        problems=tuple(problem for sample in samples for problem in sample.problems),
+        layout=f"{raw}: the images of {folder.sample}",
     )
 
 
-def _scan(path: Path, sample: str, *, mapped: bool) -> _Folder:
-    """Take apart the names of all TIFFs in one sample's folder, unless it holds a slide."""
+def _find_sample_folders(entry: Path) -> list[Path]:
+    """Return the folders of samples in a folder without images of its own; else itself."""
+    entries = listing_if_any(entry)
+    inside = [d for d in entries if os.path.isdir(d) and not is_ome_zarr(d)]
+    if images_of(entries) or any(map(_says_word, inside)):
+        return [entry]
+    named = (
+        d
+        for d in inside
+        if any(take_apart(image.name, d.name).markers for image in images_of(listing_if_any(d)))
+    )
+    return [*named] or [entry]
+
+
+def _scan(path: Path, sample: str, *, mapped: bool, above: Path | None = None) -> _Folder:
+    """Take apart the names of all TIFFs in one sample's folder, unless it holds a slide.
+
+    In another folder, ``above``, it may be that of a dye, whose images are pre.tif and post.tif.
+    """
     folder = _Folder(compose(sample), path)
     try:
         entries = listing(path)
@@ -151,9 +189,12 @@ def _scan(path: Path, sample: str, *, mapped: bool) -> _Folder:
         folder.problems.append(unreadable(path, error))
         return folder
     tiffs = images_of(entries)
+    is_dye = above is not None and all(word_of(stem_of(image.name)) for image in tiffs)
+    if above is not None:
+        folder.sample = compose(above.name if is_dye else f"{above.name}-{path.name}")
     inside = [entry for entry in entries if os.path.isdir(entry) and not is_ome_zarr(entry)]
     has_words = any(take_apart(image.name, sample).markers for image in tiffs)
-    sorted_in = [] if has_words else [d for d in inside if word_of(d.name)]
+    sorted_in = [] if has_words else [d for d in inside if _says_word(d)]
     others = foreign_images(entries, sample)
     for place in sorted_in:
         more = listing_if_any(place)
@@ -173,8 +214,7 @@ def _scan(path: Path, sample: str, *, mapped: bool) -> _Folder:
     why = explain_unsafe(folder.sample)
     if why or folder.sample in RESERVED:
         why = why or "is the name of something that unglow itself writes into the results"
-        version = safe_version(folder.sample)
-        other = f"sample-{version}" if version in RESERVED else version
+        other = _name_sample(folder.sample)
         folder.problem(
             "unsafe-name",
             f"Sample folder {path}: '{folder.sample}' {why}; rename the folder, for example to "
@@ -184,9 +224,16 @@ def _scan(path: Path, sample: str, *, mapped: bool) -> _Folder:
         return folder
     for file in () if folder.slide is not None else tiffs:
         parts = take_apart(file.name, sample, None if file.parent == path else file.parent.name)
+        parts = replace(parts, dye=compose(path.name)) if is_dye else parts
         if _check_name(folder, file, parts):
             folder.files.append((file, parts))
     return folder
+
+
+def _name_sample(name: str) -> str:
+    """Return the nearest name that a sample can have."""
+    version = safe_version(name)
+    return f"sample-{version}" if version in RESERVED else version
 
 
 def _lonely(folder: _Folder) -> None:
@@ -296,6 +343,59 @@ def _match(folder: _Folder) -> list[Pair]:
             pair = _pair(folder, dye, slot)
             if pair is not None:
                 pairs.append(pair)
+    return pairs
+
+
+def _split_by_names(folder: _Folder) -> list[_Folder]:
+    """Return the samples of a raw directory without folders: several if a dye is there twice."""
+    roles = Counter((parts.dye, parts.markers[0]) for _, parts in folder.files)
+    samples: dict[str, list[tuple[Path, FileName]]] = {}
+    for file, parts in folder.files:
+        samples.setdefault(_name_sample(find_sample(parts) or folder.sample), []).append(
+            (file, parts)
+        )
+    if max(roles.values(), default=0) < 2 or len(samples) < 2:
+        return [folder]
+    folder.files = []
+    return [folder, *(replace(folder, sample=n, files=f, problems=[]) for n, f in samples.items())]
+
+
+def _pair_across(raw: Path, folders: list[_Folder], problems: list[Problem]) -> list[Pair]:
+    """Pair images of two folders that are called alike but for pre and post, and take them out.
+
+    That is those of a dye that is only before, or only after, staining in each of the folders.
+    """
+    found: dict[tuple[str, str], list[tuple[_Folder, Path, FileName]]] = {}
+    in_pairs: set[str] = set()  # names that images of complete samples have as well
+    for folder in folders:
+        roles: dict[str | None, set[str]] = {}
+        for _, parts in folder.files:
+            roles.setdefault(parts.dye, set()).add(parts.markers[0])
+        for file, parts in folder.files:
+            sample = find_sample(parts) or ("" if folder.path.parent == raw else folder.path.name)
+            if sample and len(roles[parts.dye]) == 1:
+                key = _name_sample(sample), parts.dye or ""
+                found.setdefault(key, []).append((folder, file, parts))
+            else:
+                in_pairs.add(_name_sample(sample))
+    pairs = []
+    for (sample, dye), images in found.items():
+        roles_of = sorted(parts.markers[0] for _, _, parts in images)
+        if roles_of != ["post", "pre"] or sample in in_pairs:
+            continue
+        files = [file for _, file, _ in images]
+        entries = [
+            entry for parent in {f.parent for f in files} for entry in listing_if_any(parent)
+        ]
+        both = _Folder(sample, raw)
+        both.landmarks = FilesBeside.landmarks(entries, files)
+        both.regions = FilesBeside.regions(entries, files)
+        slot = {parts.markers[0]: [(file, parts)] for _, file, parts in images}
+        pair = _pair(both, dye, slot)
+        pairs += [] if pair is None else [pair]
+        problems += both.problems
+        for folder, file, parts in images:
+            folder.files.remove((file, parts))
     return pairs
 
 
@@ -424,8 +524,8 @@ def _one_spelling(pairs: list[Pair]) -> tuple[list[Pair], list[Problem]]:
         seen.setdefault(pair.key, []).append(pair)
     problems = [
         Problem(
-            f"{same[0].pre.parent} and {same[1].pre.parent} are two folders of the same name in "
-            "different Unicode spelling; rename one of them.",
+            f"{same[0].pre.parent} and {same[1].pre.parent} both hold sample {key[0]}, dye "
+            f"{key[1]}; rename one of them.",
             "same-name",
             *key,
             tuple(p.pre.parent for p in same),

@@ -42,11 +42,17 @@ RESERVED = frozenset(
     | {"digests", "groups.tsv", "multiqc"}
 )
 MARKERS = ("pre", "post")
-_OPPOSITES = (("pre", "post"), ("before", "after"), ("unstained", "stained"), ("blank", "signal"))
+_OPPOSITES = (
+    ("pre", "post"), ("before", "after"), ("unstained", "stained"), ("blank", "signal"),
+    ("vor", "nach"), ("vorher", "nachher"), ("ungefärbt", "gefärbt"), ("ungefaerbt", "gefaerbt"),
+    ("avant", "après"), ("avant", "apres"), ("noncoloré", "coloré"), ("noncolore", "colore"),
+)  # fmt: skip
 SYNONYMS = {word: MARKERS[i] for pair in _OPPOSITES[1:] for i, word in enumerate(pair)}
 """Words that are read as pre or post."""
-COUNTERPARTS = {word: pair[1 - i] for pair in _OPPOSITES for i, word in enumerate(pair)}
+COUNTERPARTS = {word: pair[1 - i] for pair in reversed(_OPPOSITES) for i, word in enumerate(pair)}
 """The word for the other image of a pair."""
+_NEGATED = {after: before for before, after in _OPPOSITES if before.endswith(after)}
+"""Words that mean the opposite behind a "not"."""
 
 # What Snakemake takes, anywhere in a path, for a placeholder; it knows no way to escape it.
 _PLACEHOLDER = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTALL)
@@ -83,7 +89,8 @@ NAME_RULES = (
         "Rock7/before_SYTO9.tif",
         "Rock7/after_SYTO9.tif",
         "Other words for pre and post: before and after, unstained and stained, blank and signal, "
-        "as whole words.",
+        "vor and nach, vorher and nachher, ungefärbt and gefärbt, avant and après, non coloré and "
+        "coloré, as whole words.",
     ),
     NameRule(
         "Rock7/SYTO9_pre.tif",
@@ -103,10 +110,17 @@ NAME_RULES = (
         "underscore, or the name.",
     ),
     NameRule(
+        "day 1/Rock7_pre_SYTO9.tif",
+        "day 2/Rock7_post_SYTO9.tif",
+        "Images in two folders that are called alike but for the word: the sample is what is left "
+        "of the name, or the folder inside these folders.",
+    ),
+    NameRule(
         "Rock7_pre_SYTO9.tif",
         "Rock7_post_SYTO9.tif",
-        "Images directly in the raw directory, if it holds no other folders with images: one "
-        "sample, named like that directory (if that is `raw`, like the one above it).",
+        "Images directly in the raw directory, if it holds no other folders with images. They are "
+        "of one sample, named like that directory (if that is `raw`, like the one above it), or of "
+        "several if a dye is there more than once: what is left of the name is the sample.",
     ),
 )
 """Ways to write names, each with the dye SYTO9."""
@@ -211,7 +225,7 @@ def take_apart(name: str, sample: str, folder: str | None = None) -> FileName:
     dye = last if underscore else None
     found = _search(body if underscore else stem, sample)
     if folder is not None and not found.words:
-        word = word_of(folder) or ""
+        word = find_word(folder) or ""
         rule = f"'{word}' as the name of the folder"
         dye = stem if dye is None else dye
         return FileName(name, suffix, body, dye, (marker_of(word),), rule, (word,), folder)
@@ -236,6 +250,12 @@ def word_of(text: str) -> str | None:
     return next((marker for marker in MARKERS if _is_staining(head, marker)), None)
 
 
+def find_word(folder: str) -> str | None:
+    """Return the only word for pre or post in the name of a folder, such as ``day1_before``."""
+    words = {w.lower() for w in _join_negations(_words(folder)) if w.lower() in COUNTERPARTS}
+    return word_of(folder) or (words.pop() if len(words) == 1 else None)
+
+
 def says_pre_or_post(name: str, sample: str) -> bool:
     """Return whether a name holds pre or post itself, and not only a word that may mean it."""
     return any(word in MARKERS for word in take_apart(name, sample).words)
@@ -246,6 +266,18 @@ def remove_marker(text: str) -> str:
     words = [w for w in _words(text) if w.lower() in SYNONYMS]
     rest = re.sub("|".join(["pre", "post", *map(re.escape, words)]), "_", text, flags=re.IGNORECASE)
     return re.sub(r"[\W_]*_[\W_]*", "_", rest).strip("_ -.")
+
+
+def find_sample(parts: FileName) -> str:
+    """Return what is left of a name without dye and word for pre or post; it may be empty."""
+    text = parts.body if parts.folder is None else parts.body.strip("_ -.") or parts.folder
+    if parts.folder is not None and text != parts.folder:
+        return text
+    pieces = re.split(r"([-_ .]+)", text)
+    kept = [piece for piece in pieces if word_of(piece) is None]
+    if len(kept) == len(pieces):  # a part of a word says it
+        return remove_marker(text)
+    return re.sub(r"[-_ .]*([-_ .])[-_ .]*", r"\1", "".join(kept)).strip("_ -.")
 
 
 def replace_word(text: str, word: str, other: str) -> str:
@@ -338,8 +370,8 @@ def _join_negations(words: list[str]) -> list[str]:
     """Return words with un, non or not and a word behind it that would mean the opposite joined."""
     made: list[str] = []
     for word in words:
-        if made and made[-1].lower() in ("un", "non", "not") and word.lower() == "stained":
-            made[-1] = "unstained"
+        if made and made[-1].lower() in ("un", "non", "not", "nicht") and word.lower() in _NEGATED:
+            made[-1] = _NEGATED[word.lower()]
         else:
             made.append(word)
     return made

@@ -4,9 +4,9 @@ const GUTTER = 64;
 const RIGHT = 52;
 
 class Axis {
-  constructor(seconds) {
+  constructor(end, start = 0) {
     this.charts = [];
-    this.full = [0, Math.max(seconds, 1e-3)];
+    this.full = [start, Math.max(end, start + 1e-3)];
     this.shown = this.full;
     this.setting = false;
     this.changed = () => {}; // called when another time is shown

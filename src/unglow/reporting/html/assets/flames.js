@@ -128,9 +128,8 @@ class Flames {
         button("▶", "Later (d)", () => this.axis.pan(0.25)),
         button("all time", "Show all of the time (0), or double-click the chart", () => this.axis.reset())));
     this.chosen = own.filter(({ of }) => !id || of.id === id);
-    this.origin = Math.min(...this.chosen.map(({ of }) => of.start));
     freeCharts(this.axis);
-    this.axis = new Axis(Math.max(...this.chosen.map(({ of }) => of.end)) - this.origin);
+    this.axis = new Axis(Math.max(...this.chosen.map(({ of }) => of.end)), Math.min(...this.chosen.map(({ of }) => of.start)));
     this.axis.name = "flames";
     this.drawTime();
     this.times();
@@ -139,12 +138,12 @@ class Flames {
 
   // Threads at work over time, of which a part can be chosen.
   drawTime() {
-    const [length, count] = [this.axis.full[1], FLAME_BINS];
-    const each = length / count;
+    const [[begin, end], count] = [this.axis.full, FLAME_BINS];
+    const each = (end - begin) / count;
     const busy = new Float64Array(count);
     this.eachTime((node, from, to, s) => {
-      const [first, last] = [from, to].map((t) => Math.min(count - 1, Math.max(0, Math.floor(t / each))));
-      for (let k = first; k <= last; k++) busy[k] += first === last ? s : (s * Math.max(0, Math.min(to, (k + 1) * each) - Math.max(from, k * each))) / (to - from);
+      const [first, last] = [from, to].map((t) => Math.min(count - 1, Math.max(0, Math.floor((t - begin) / each))));
+      for (let k = first; k <= last; k++) busy[k] += first === last ? s : (s * Math.max(0, Math.min(to, begin + (k + 1) * each) - Math.max(from, begin + k * each))) / (to - from);
     });
     const threads = [...busy].map((s) => s / each);
     this.axis.changed = () => {};
@@ -155,7 +154,7 @@ class Flames {
       scales: { y: { range: (u, min, max) => [0, 1.1 * Math.max(1, max || 0)] } },
       left: { values: (u, ticks) => ticks.map((v) => (Number.isInteger(v) ? String(v) : "")) },
       series: [timeSeries(), stepSeries("threads at work", css("--cpu"), oneDecimal, { fill: css("--cpu-fill") })],
-      renew: () => [edges(count, length), held(threads)],
+      renew: () => [edges(count, end - begin).map((t) => begin + t), held(threads)],
     });
     this.axis.changed = () => {
       this.times();
@@ -163,13 +162,12 @@ class Flames {
     };
   }
 
-  // Calls act(node, from, to, seconds) for every sample, s since the start of the first chosen attempt.
+  // Calls act(node, from, to, seconds) for every sample, s since the start of the run.
   eachTime(act) {
     for (const { node, bin, ms, bin_s: width, of } of this.chosen) {
-      const start = of.start - this.origin;
       node.forEach((one, k) => {
-        const from = width ? start + bin[k] * width : start; // not known when: all of the attempt
-        act(one, from, width ? from + width : of.end - this.origin, ms[k] / 1000);
+        const from = width ? of.start + bin[k] * width : of.start; // not known when: all of the attempt
+        act(one, from, width ? from + width : of.end, ms[k] / 1000);
       });
     }
   }

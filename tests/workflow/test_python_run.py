@@ -1,0 +1,65 @@
+"""Runs and subtractions that Python starts."""
+
+from __future__ import annotations
+
+import tempfile
+
+import numpy as np
+import pytest
+import tifffile
+
+import unglow
+from unglow.core.errors import InputError, UnglowError
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_run_returns_its_results_and_reads_what_was_finished(small_raw, tmp_path):
+    results = unglow.run(
+        small_raw, tmp_path, settings={"detect": {"fdr": 0.1}}, cores=2, memory_mb=2000
+    )
+    [pair] = results
+    assert pair.state == "ok"
+    assert pair.detection["settings"]["fdr"] == 0.1
+    made = (tmp_path / "results" / "report.html").stat().st_mtime_ns
+    again = unglow.run(small_raw, tmp_path, settings={"detect": {"fdr": 0.1}}, quiet=True)
+    assert [p.names for p in again] == [pair.names]
+    assert (tmp_path / "results" / "report.html").stat().st_mtime_ns >= made
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"raw": "nowhere"}, "nowhere"),
+        ({"settings": {"detect": {"fdrr": 1}}}, "detect.fdrr"),
+        ({"only": ["x/y"]}, "x/y"),
+    ],
+)
+def test_a_run_that_cannot_start_raises_its_sentence(small_raw, tmp_path, given, named):
+    with pytest.raises(UnglowError, match=named):
+        unglow.run(**{"raw": small_raw} | given, directory=tmp_path, quiet=True)
+
+
+def test_two_arrays_are_subtracted_and_nothing_stays(small_raw, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    files = (next(small_raw.glob(f"*/*{name}*.tif")) for name in ("pre", "post"))
+    pre, post = map(tifffile.imread, files)
+    found = unglow.subtract(pre, post, cores=2, memory_mb=2000)
+    assert found.state == "ok"
+    assert found.difference.shape == found.aligned_pre.shape == post.shape[:2]
+    low, high = found.scale.methods["linear"].gain_ci95
+    assert low - 0.02 < 1.3 < high + 0.02
+    assert found.candidates["counted"].any()
+    assert np.isfinite(found.transform.map([[100.0, 100.0]])).all()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("image", [np.zeros((9, 9)), np.zeros((2, 3, 4, 5), "uint8"), np.uint8(3)])
+def test_what_is_not_an_image_is_refused(image):
+    with pytest.raises(InputError, match="post is an array of"):
+        unglow.subtract(np.zeros((9, 9), "uint8"), image)
+
+
+def test_a_failed_pair_raises_its_reason():
+    with pytest.raises(UnglowError, match="pre"):
+        unglow.subtract(np.zeros((300, 300), "uint16"), np.zeros((300, 300), "uint16"))
