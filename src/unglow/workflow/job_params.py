@@ -72,9 +72,9 @@ def _read_register(settings: Settings) -> dict[str, Any]:
 
 
 def _read_section(settings: Settings, section: str, *but: str) -> dict[str, Any]:
-    """Return keys and values of a section, in the user's order: another one would rerun jobs."""
+    """Return keys and values of a section, always in one order: another one would rerun jobs."""
     values = to_json(getattr(settings, section))
-    return {key: values[key] for key in settings.order[section] if key not in but}
+    return {key: value for key, value in values.items() if key not in but}
 
 
 def register_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:

@@ -6,6 +6,8 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from unglow.core.levels import VARIANT
 from unglow.core.settings import to_json
 from unglow.io.pair_plan import ROLES
@@ -250,7 +252,8 @@ def _follows_from(batch: Batch, wildcards: Wildcards) -> list[Any]:
     The focus is matched by what the main method finds.
     """
     settings = batch.variant_settings(wildcards)
-    scale = replace(settings.scale, manual=manual_gain(batch.pair(wildcards), settings))
+    manual = manual_gain(batch.pair(wildcards), settings)
+    scale = msgspec.structs.replace(settings.scale, manual=manual)
     blur = scale.match_blur
     methods = [wildcards["method"], *([] if blur == "never" else [main_method(batch, wildcards)])]
     return [blur, [(m, [getattr(scale, name) for name in METHODS[m].settings]) for m in methods]]

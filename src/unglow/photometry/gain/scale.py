@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta
 
 from unglow.core.archive import make_damage_error
 from unglow.core.files import check_shape, read_json, write_json
 from unglow.core.reasons import SHAPE, from_json, to_json
-from unglow.core.settings import Checked, key
+from unglow.core.settings import All, Auto, Section, about
 from unglow.photometry import imaging
 from unglow.photometry.gain import bright_field
 from unglow.photometry.imaging import Sharpness
@@ -82,7 +84,8 @@ class Method:
         return not self.finds_offset and not self.is_given
 
 
-METHODS = {
+MethodName = Literal["linear", "moffat", "percentile", "manual", "exposure", "control"]
+METHODS: dict[str, Method] = {
     # those that users of exo2micro know keep the colours that they have there
     "linear": Method("#0072B2", finds_offset=True, settings=("gain_map",)),
     "moffat": Method("#1fa03c"),
@@ -94,64 +97,58 @@ METHODS = {
 """All scale methods; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleSettings(Checked):
-    """What to estimate (config section ``scale``).
+class ScaleSettings(Section, frozen=True):
+    """What to estimate (config section ``scale``)."""
 
-    ``bright_field`` is not a key: it holds the images of the pair that are bright-field
-    (`unglow.photometry.gain.bright_field`).
-    """
+    methods: Annotated[
+        tuple[MethodName, ...],
+        about("Scale methods; each one gives a difference of its own.", min_length=1),
+    ] = ("linear", "moffat", "percentile")
+    default: Annotated[
+        MethodName | None,
+        about(
+            "The method that summary and overview quote and whose difference is written, one of "
+            "methods; null takes the first of them. control takes gain and offset of the "
+            "unstained controls of the dye (column control of the sample sheet), where there are "
+            "some."
+        ),
+    ] = None
+    write: Annotated[
+        tuple[MethodName, ...] | All | None,
+        about(
+            "Methods whose differences are written at full size in addition to that of the "
+            "default method, a list or all; null writes none of them, and they are computed when "
+            "they are viewed."
+        ),
+    ] = None
+    percentile: Annotated[
+        float,
+        about("Percentile of log10(post / pre) that the percentile method takes.", gt=0, lt=100),
+    ] = 50
+    manual: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        about("Gain of the manual method; the sample sheet can set it per pair (manual_scale)."),
+    ] = None
+    gain_map: Annotated[
+        Auto,
+        about(
+            "Whether the linear method evens out light that differs from place to place; auto "
+            "does where that fits held-out cells better."
+        ),
+    ] = "auto"
+    match_blur: Annotated[
+        Auto,
+        about(
+            "Whether the sharper image is blurred like the other before they are subtracted; auto"
+            " does where they differ in focus and it makes the residuals of held-out blocks "
+            "smaller."
+        ),
+    ] = "auto"
 
-    SECTION: ClassVar[str] = "scale"
-
-    methods: tuple[str, ...] = key(
-        "Scale methods; each one gives a difference of its own.",
-        default=("linear", "moffat", "percentile"),
-        items={"type": "string", "enum": [*METHODS]},
-        minItems=1,
-        uniqueItems=True,
-    )
-    default: str | None = key(
-        "The method that summary and overview quote and whose difference is written, one of "
-        "methods; null takes the first of them. control takes gain and offset of the unstained "
-        "controls of the dye (column control of the sample sheet), where there are some.",
-        default=None,
-        enum=METHODS,
-    )
-    write: tuple[str, ...] | str | None = key(
-        "Methods whose differences are written at full size in addition to that of the "
-        "default method, a list or all; null writes none of them, and they are computed when "
-        "they are viewed.",
-        default=None,
-        items={"type": "string", "enum": [*METHODS]},
-        pattern="^all$",
-        uniqueItems=True,
-    )
-    percentile: float = key(
-        "Percentile of log10(post / pre) that the percentile method takes.",
-        default=50,
-        exclusiveMinimum=0,
-        exclusiveMaximum=100,
-    )
-    manual: float | None = key(
-        "Gain of the manual method; the sample sheet can set it per pair (manual_scale).",
-        default=None,
-        exclusiveMinimum=0,
-    )
-    gain_map: str = key(
-        "Whether the linear method evens out light that differs from place to place; auto "
-        "does where that fits held-out cells better.",
-        default="auto",
-        enum=["auto", "never"],
-    )
-    match_blur: str = key(
-        "Whether the sharper image is blurred like the other before they are subtracted; auto"
-        " does where they differ in focus and it makes the residuals of held-out blocks "
-        "smaller.",
-        default="auto",
-        enum=["auto", "never"],
-    )
-    bright_field: tuple[str, ...] = ()
+    @property
+    def bright_field(self) -> tuple[str, ...]:
+        """The images of the pair that are bright-field; see `PairScaleSettings`."""
+        return ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -163,6 +160,12 @@ class ScaleSettings(Checked):
     def first(self) -> str:
         """The default method, if it gives a gain."""
         return self.default or self.names[0]
+
+
+class PairScaleSettings(ScaleSettings, frozen=True):
+    """Scale settings of a pair, with the images that `gain.bright_field` found to be such."""
+
+    bright_field: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
