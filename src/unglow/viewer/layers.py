@@ -364,9 +364,9 @@ class Layers:
 
     def _settings(self) -> DetectSettings:
         try:
-            return from_json(DetectSettings, (self.detection or {})["settings"])
-        except (KeyError, TypeError, AttributeError, ConfigError) as error:
-            raise make_damage_error(self._pair.directory / "detection.json") from error
+            return from_json(DetectSettings, (self.detection or {}).get("settings"), "settings")
+        except ConfigError as error:
+            raise make_damage_error(self._pair.directory / "detection.json", error) from error
 
     def _inputs(self) -> DetectInputs:
         post, pre, aligned = (self.store(name) for name in ("post", "pre", "aligned_pre"))

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.records import to_plain
 from unglow.core.settings import to_json
 from unglow.io.raw_header import find_key_file
 from unglow.reporting.marker_rows import SlideEntry
@@ -53,7 +54,7 @@ def channel_setting(batch: Batch, wildcards: Wildcards) -> ChannelSetting:
 
 def header_record(batch: Batch, wildcards: Wildcards, *, role: str) -> dict[str, Any]:
     """Return the header of an image of a pair, without its path."""
-    record = batch.header({**wildcards, "role": role}).to_dict()
+    record = to_plain(batch.header({**wildcards, "role": role}))
     return {key: value for key, value in record.items() if key != "path"}
 
 
