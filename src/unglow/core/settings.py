@@ -60,13 +60,16 @@ def about(description: str, **limits: Any) -> Meta:
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A section of the configuration; no list in it has a value twice."""
+    """A section of the configuration: no list has a value twice, and numbers are of one form."""
 
     def __post_init__(self) -> None:
         for one in msgspec.structs.fields(type(self)):
             value = getattr(self, one.name)
             if isinstance(value, tuple) and len({*value}) < len(value):
                 raise ValueError(one.encode_name + _TWICE)
+            if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_EXACT:
+                same = one.default if value == one.default else int(value)
+                msgspec.structs.force_setattr(self, one.name, same)
 
 
 @cache
@@ -128,21 +131,6 @@ def fits(value: Any, types: Iterable[str]) -> bool:
         isinstance(value, _PYTHON[name]) and (name == "boolean" or not isinstance(value, bool))
         for name in types
     )
-
-
-def to_json(settings: Any) -> dict[str, Any]:
-    """Return a section as plain keys and values; a whole number is an int, however given."""
-    plain: dict[str, Any] = _plain(msgspec.to_builtins(settings))
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _MOST_EXACT
-    return int(value) if is_whole else value
 
 
 def from_json(kind: type[_Kind], values: Any, where: str = "") -> _Kind:

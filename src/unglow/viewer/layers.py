@@ -14,7 +14,8 @@ from unglow.core.archive import make_damage_error
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import PAIR, name_of, names_of, place_of
 from unglow.core.reasons import DETAILS
-from unglow.core.settings import from_json, to_json
+from unglow.core.records import to_plain
+from unglow.core.settings import from_json
 from unglow.detection.coarse_grid import estimate_error
 from unglow.detection.settings import DetectSettings
 from unglow.io.detection_results import read_candidates
@@ -350,7 +351,7 @@ class Layers:
         follows = {
             "role": "snr",
             "difference": inputs.difference.digest,
-            "settings": to_json(settings),
+            "settings": to_plain(settings),
             "scale": inputs.scale.default_result.to_json(),
             "transform": inputs.transform.to_dict(),
         }

@@ -40,6 +40,8 @@ def sentence_of(error: BaseException) -> str:
     """Return the sentence that describes an error."""
     if isinstance(error, UnglowError):
         return str(error)
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename} cannot be read ({error.strerror})."
     return f"The results cannot be read ({type(error).__name__}: {error})."
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.records import to_plain
-from unglow.core.settings import to_json
 from unglow.io.raw_header import find_key_file
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
@@ -74,7 +73,7 @@ def _read_register(settings: Settings) -> dict[str, Any]:
 
 def _read_section(settings: Settings, section: str, *but: str) -> dict[str, Any]:
     """Return keys and values of a section, always in one order: another one would rerun jobs."""
-    values = to_json(getattr(settings, section))
+    values = to_plain(getattr(settings, section))
     return {key: value for key, value in values.items() if key not in but}
 
 
@@ -133,7 +132,7 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     Without controls there is nothing to choose the threshold by but the negative side. In markers
     of slides, whose stain is cells, what is large and bright is no debris: nothing is spoilt.
     """
-    settings = dict(sorted(to_json(batch.variant_settings(wildcards).detect).items()))
+    settings = dict(sorted(to_plain(batch.variant_settings(wildcards).detect).items()))
     if wildcards["sample"].endswith(CANDIDATES_SUFFIX):
         settings["spoilt"] = "never"
     if control_samples(batch, wildcards):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from unglow.core.levels import VARIANT
-from unglow.core.settings import to_json
+from unglow.core.records import to_plain
 from unglow.io.pair_plan import ROLES
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow.stage_table import CORRECTED, FORMS, PLACES, STAGES, figures_of, files_of
@@ -113,13 +113,13 @@ def _is_wanted(batch: Batch, rule: str) -> bool:
     if rule == "figures_registration":
         return bool(figures_of(rule, batch.outputs))
     if rule == "snr":
-        return any("snr" in images for images in to_json(batch.settings.exports).values())
+        return any("snr" in images for images in to_plain(batch.settings.exports).values())
     return rule != "comparison" or bool(batch.settings.sweep)
 
 
 def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[str, str]]:
     """Yield the wildcards of each job of a rule for a variant of a pair."""
-    exports = to_json(batch.settings.exports)
+    exports = to_plain(batch.settings.exports)
 
     def exported(image: str, **more: str) -> Iterator[dict[str, str]]:
         forms = (form for key, form in FORMS.items() if image in exports[key])

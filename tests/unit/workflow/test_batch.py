@@ -24,7 +24,7 @@ from unglow.app.workplace import Workplace, images_below
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import VARIANT
 from unglow.core.measured import LIBRARIES_MB
-from unglow.core.settings import to_json
+from unglow.core.records import to_plain
 from unglow.io.tiff import read_header
 from unglow.memory import stages
 from unglow.reporting.summary import entries_from
@@ -157,7 +157,7 @@ def test_what_the_threshold_rests_on_concerns_only_pairs_with_controls(work):
     other = Batch.load({"detect": {"threshold_from": "negative"}}, work)
     for batches in (batch, other):
         assert list(job_params.detect_settings(batches, names("A"))) == sorted(
-            to_json(batch.settings.detect)
+            to_plain(batch.settings.detect)
         )
 
 

@@ -16,7 +16,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from unglow.core.errors import ConfigError
-from unglow.core.settings import from_json, to_json
+from unglow.core.records import to_plain
+from unglow.core.settings import from_json
 from unglow.workflow import config
 from unglow.workflow.config import override
 from unglow.workflow.settings import Settings
@@ -43,15 +44,15 @@ def test_loading_is_idempotent_and_leaves_the_input_alone():
     given = {"scale": {"percentile": "40"}}
     once = config.load(given)
     assert given == {"scale": {"percentile": "40"}}
-    assert config.load(to_json(once)) == once
+    assert config.load(to_plain(once)) == once
 
 
 @pytest.mark.parametrize(
     ("given", "key", "value"),
     [
-        ({"memory_per_job": "600"}, ("memory_per_job",), 600.0),
-        ({"memory_per_job": "1e3"}, ("memory_per_job",), 1000.0),
-        ({"memory_per_job": "1.e3"}, ("memory_per_job",), 1000.0),
+        ({"memory_per_job": "600"}, ("memory_per_job",), 600),
+        ({"memory_per_job": "1e3"}, ("memory_per_job",), 1000),
+        ({"memory_per_job": "1.e3"}, ("memory_per_job",), 1000),
         ({"timeout_per_job": "1E+3"}, ("timeout_per_job",), 1000),
         ({"timeout_per_job": "10e2"}, ("timeout_per_job",), 1000),
         ({"allow_failed": "True"}, ("allow_failed",), True),
@@ -158,8 +159,8 @@ def test_a_file_that_cannot_be_used_is_one_sentence_that_names_it(tmp_path, text
 @pytest.mark.parametrize("percentile", [40, 40.0, "40", "4e1"])
 def test_neither_the_order_of_keys_nor_the_way_a_number_is_written_reruns_jobs(percentile):
     given = {"scale": {"percentile": percentile, "methods": ["percentile"]}}
-    there = to_json(config.load({"scale": {"methods": ["percentile"], "percentile": 40}}))
-    assert json.dumps(to_json(config.load(given))) == json.dumps(there)
+    there = to_plain(config.load({"scale": {"methods": ["percentile"], "percentile": 40}}))
+    assert json.dumps(to_plain(config.load(given))) == json.dumps(there)
 
 
 def test_overrides_leave_the_original_alone():
