@@ -44,8 +44,8 @@ _PYTHON = {
 }  # fmt: skip
 _LIMITS = {
     "minimum": "at least",
-    "maximum": "at most",
     "exclusiveMinimum": "above",
+    "maximum": "at most",
     "exclusiveMaximum": "below",
 }
 # Of a value in a sentence, characters.
@@ -185,7 +185,7 @@ def _say_needs(value: Any, rule: Schema) -> str:
     limits = [f"{said} {rule[name]:g}" for name, said in _LIMITS.items() if name in rule]
     if value in ("", []) and fits(value, types):
         return "must not be empty"
-    if limits and fits(value, ["number"]):
+    if limits and fits(value, [name for name in types if name in ("integer", "number")]):
         return "has to be " + " and ".join(limits)
     if "enum" in rule:
         return "has to be one of " + ", ".join(str(one) for one in rule["enum"])

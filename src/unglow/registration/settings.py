@@ -80,6 +80,7 @@ class RegisterSettings(Section, frozen=True):
             "A pair is suspect if its map is off by more than this many px, as estimated, in 5 % "
             "of the section.",
             gt=0,
+            le=1e6,
         ),
     ] = 1.0
     min_overlap: Annotated[

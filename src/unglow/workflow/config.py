@@ -27,7 +27,7 @@ from unglow.core.settings import fits, from_json, schema_of, suggest, types_of
 from unglow.workflow.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from unglow.core.settings import Schema
 
@@ -104,7 +104,6 @@ def load(config: Mapping[str, Any]) -> Settings:
     given = {key: value for key, value in config.items() if key not in RETIRED}
     plain: dict[str, Any] = _convert_all(given, rules)
     sweepable = _sweepable(plain.get("sweep"), rules)
-    _refuse_endless(plain, "")
     settings = from_json(Settings, plain)
     _check_methods(settings)
     _check_sweep(settings, sweepable)
@@ -201,20 +200,6 @@ def _parse(text: str, types: list[str]) -> Any:
         number = float(parsed)
         parsed = int(number) if number.is_integer() else number
     return parsed if fits(parsed, types) else text
-
-
-def _refuse_endless(value: Any, where: str) -> None:
-    """Raise for a number that is infinite or no number, which no limit of the schema stops."""
-    inner: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict):
-        inner = value.items()
-    elif isinstance(value, list):
-        inner = ((where, item) for item in value)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"config key '{where}' is {value} but has to be a finite number.")
-    for key, item in inner:
-        name = where if isinstance(value, list) else f"{where}.{key}".removeprefix(".")
-        _refuse_endless(item, name)
 
 
 def _refuse_impossible_paths(settings: Settings) -> None:

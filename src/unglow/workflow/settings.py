@@ -183,6 +183,7 @@ class Settings(Section, frozen=True):
             "in flight and never what is computed, so another budget gives the same bytes and "
             "reruns nothing.",
             ge=300,
+            le=1e9,
         ),
     ] = 2000
     timeout_per_job: Annotated[

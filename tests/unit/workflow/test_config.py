@@ -85,12 +85,17 @@ def test_strings_from_the_command_line_get_the_type_of_their_key(given, key, val
         ({"zzz": 1}, "the keys here are allow_failed, channel"),
         ({"memory_per_job": "abc"}, "'memory_per_job' is 'abc' but has to be a number"),
         ({"memory_per_job": 100}, "'memory_per_job' is 100 but has to be at least 300"),
-        ({"memory_per_job": math.inf}, "'memory_per_job' is inf but has to be a finite number"),
+        ({"memory_per_job": math.inf}, "'memory_per_job' is inf but has to be at least 300"),
         (
             {"scale": {"percentile": 150}},
             "'scale.percentile' is 150 but has to be above 0 and below",
         ),
         ({"scale": {"manual": -1}}, "'scale.manual' is -1 but has to be above 0"),
+        ({"scale": {"manual": math.nan}}, "'scale.manual' is nan but has to be above 0"),
+        ({"register": {"suspect_px": 10**400}}, "config key 'register.suspect_px' is 1000"),
+        ({"detect": {"fdr": "1e400"}}, "config key 'detect.fdr' is inf but has to be above 0"),
+        ({"sweep": {"scale.manual": [1, math.inf]}}, "'sweep.scale.manual' is inf but"),
+        ({"series": math.nan}, "'series' is nan but has to be a whole number"),
         ({"scale": {"methods": []}}, "'scale.methods' is [] but must not be empty"),
         ({"scale": {"methods": ["mofat"]}}, "has to be one of linear, moffat, percentile, manual"),
         (

@@ -137,7 +137,7 @@ class ScaleSettings(Section, frozen=True):
         about("Percentile of log10(post / pre) that the percentile method takes.", gt=0, lt=100),
     ] = 50
     manual: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
+        Annotated[float, Meta(gt=0, le=1e6)] | None,
         about("Gain of the manual method; the sample sheet can set it per pair (manual_scale)."),
     ] = None
     gain_map: Annotated[
