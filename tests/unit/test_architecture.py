@@ -221,7 +221,7 @@ def test_each_result_file_is_parsed_by_one_module(nodes):
         name
         for name, those in nodes.items()
         for node in those
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("read_json")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("read_json", "read_record")
     }
     assert calls == set(PARSES)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from made_stores import write_store
 
+from unglow.core.records import to_plain
 from unglow.core.windows import Window
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
@@ -61,7 +62,7 @@ def make(folder, post=1.0, pre=1.0, regions=None, spoilt="auto", film=0.0, lost=
     layout = plan_layout(SHAPE, "float32")
     aligned = AlignedStore(*stores, IDENTITY, layout, folder / "aligned_pre.ome.zarr")
     aligned.make(workers=2)
-    noise = NoiseModel(0.0, 1.0, 0.0, 1.0).to_json()
+    noise = to_plain(NoiseModel(0.0, 1.0, 0.0, 1.0))
     scale = Scale("linear", {"linear": MethodResult(1.0, 0.0, (0.99, 1.01), {"noise": noise})})
     images = Matched(stores[0], open_store(aligned.path), None)
     path = folder / "difference.ome.zarr"

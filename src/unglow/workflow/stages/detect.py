@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from unglow.core.files import write_json
 from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
 from unglow.core.reasons import from_json, split_notes, to_json
+from unglow.core.records import to_plain
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
@@ -77,7 +78,7 @@ def detect(
     report: dict[str, Any] = {
         "version": version,
         "method": inputs.scale.default,
-        "settings": asdict(settings),
+        "settings": to_plain(settings),
         "is_control": is_control,
     }
     try:

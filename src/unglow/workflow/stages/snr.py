@@ -14,6 +14,7 @@ from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.core.progress import step
 from unglow.core.reasons import explain
+from unglow.core.records import to_record
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.snr import Scene, significance
@@ -130,7 +131,7 @@ class DetectInputs:
             raise InputError(
                 "the error of the map is unknown, so edges cannot be distinguished from stain."
             )
-        model = NoiseModel.from_json(noise)
+        model = to_record(noise, NoiseModel)
         post_rounding, pre_rounding = (ROUNDING * step**2 for step in self.grey_steps)
         model = replace(
             model,
