@@ -9,6 +9,7 @@ from drawn_figures import texts
 from unglow.reporting.figures.style import save_png
 from unglow.workflow.stages.comparison import (
     MOST,
+    MOST_PICTURES,
     WINDOW_PX,
     Listed,
     add_agreement,
@@ -117,6 +118,15 @@ def test_one_search_is_no_comparison_and_very_many_are_not_all_drawn():
     figure = drawn(made(**{f"v{n}": SHARED for n in range(MOST + 3)}))
     assert len(pictures(figure)) == MOST
     assert any("3 more variants are in comparison.tsv alone" in text for text in words(figure))
+
+
+def test_the_first_of_very_many_variants_have_an_overview():
+    """Each takes memory of the job, which declares the same for any number."""
+    rows = [{**row_of(f"v{n}", 3), "gain": 1.0 + n} for n in range(MOST_PICTURES + 3)]
+    stores = {("S", "D", "", "", "", row["detection"], "linear"): Plane(1) for row in rows}
+    figure = draw_comparison(rows, stores, [], "S D")
+    assert sum(bool(axes.images) for axes in figure.axes) == MOST_PICTURES
+    assert any(f"v{MOST_PICTURES + 2}" in text for text in words(figure))
 
 
 def test_only_what_counts_is_compared(tmp_path):

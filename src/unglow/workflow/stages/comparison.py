@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST = 8
 """So many variants have pictures, and are compared with each other."""
+MOST_PICTURES = 16
+"""So many variants have an overview, which takes 4 MB of the job."""
 WINDOW_PX = 384
 """Side of the pictures, px."""
 # Two candidates are the same if they are no further apart than this many of their errors, or a px.
@@ -103,12 +105,13 @@ def draw_comparison(
     for row in rows:
         key = (*_upper(row), row.get("method"), row["status"], row.get("gain"))
         groups.setdefault(key, []).append(row)
-    drawn = []
+    drawn: list[ComparisonRow] = []
     for group in groups.values():
         row = group[0]
         names = [] if len(group) == variants > 1 else [_lower(r) for r in group]
         parts = [*_upper(row), ", ".join(names), row.get("method", "")]
-        store = stores.get((*names_of(row), row.get("method", "")))
+        key = *names_of(row), row.get("method", "")
+        store = stores.get(key) if len(drawn) < MOST_PICTURES else None
         drawn.append(_row(row, " ".join(p for p in parts if p), store))
     more = _searches(lists, stores)
     return figure.draw_comparison(drawn, title=f"{title}: variants side by side", more=more)
