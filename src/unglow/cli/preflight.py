@@ -28,7 +28,8 @@ from unglow.workflow.pending_jobs import (
     pending_jobs,
     skip_oversized,
 )
-from unglow.workflow.preflight import LEAST_BUDGET, USUAL_BUDGET, Level, check, messages
+from unglow.workflow.preflight import Level, check, messages
+from unglow.workflow.settings import LEAST_BUDGET, USUAL_BUDGET
 
 if TYPE_CHECKING:
     import argparse

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 
 from unglow.core.printable import wrap_text
 from unglow.core.rounding import gigabytes
-from unglow.core.settings import schema_of
 from unglow.jobs.snakemake_command import set_options
 from unglow.workflow.pending_jobs import heaviest_at_once
-from unglow.workflow.settings import Settings
+from unglow.workflow.settings import LEAST_BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,10 +30,6 @@ ROOMY = 0.8
 """Up to this share of what there is nothing is said; up to all of it there is a warning."""
 FORCE = "force_run"
 """Key of the configuration that turns a refusal into a warning."""
-_BUDGET = schema_of(Settings)["properties"]["memory_per_job"]
-LEAST_BUDGET: float = _BUDGET["minimum"]
-USUAL_BUDGET: float = _BUDGET["default"]
-"""The least and the default value of `memory_per_job`, MB."""
 MOST_JOBS = 30_000
 """More are refused: Snakemake plans about 150 jobs per second, and holds 50 kB for each."""
 PLANNED_PER_S = 150
