@@ -50,7 +50,8 @@ _LONG = re.compile(r"\S{300,}")
 
 def one_line(text: str) -> str:
     """Return a `printable` sentence on one line; of words of 300 characters and more, the ends."""
-    return _LONG.sub(lambda m: f"{m[0][:150]}…{m[0][-100:]}", printable(" ".join(text.splitlines())))
+    line = printable(" ".join(text.splitlines()))
+    return _LONG.sub(lambda m: f"{m[0][:150]}…{m[0][-100:]}", line)
 
 
 def clean(text: str) -> str:

@@ -347,7 +347,7 @@ def test_names_of_columns_that_nobody_expects_make_one_short_line(tmp_path, name
     sheet = tmp_path / "samples.tsv"
     sheet.write_text(f"sample\tdye\tpost\tpre\t{name}\na\tD\ta.tif\tb.tif\tx\n", encoding="utf-8")
     with pytest.raises(InputError) as error:
-        read_sheet(sheet)
+        read_sheet(sheet, base=tmp_path)
     assert len(str(error.value).splitlines()) == 1
     assert len(str(error.value)) < 800
     assert "samples.tsv" in str(error.value)
