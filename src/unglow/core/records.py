@@ -7,6 +7,8 @@ read, and a fault of our own code is never taken for a damaged file.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -17,6 +19,10 @@ from unglow.core.files import read_file
 if TYPE_CHECKING:
     from pathlib import Path
     from types import UnionType
+
+# As the interpreter ends, it collects types, and some of msgspec (0.20 to 0.22) are freed twice
+# then: one process in ten ended with SIGSEGV (jcrist/msgspec#717). What is frozen is not collected.
+atexit.register(gc.freeze)
 
 _Kind = TypeVar("_Kind")
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 import msgspec
 from msgspec import Meta
 
+import unglow.core.records  # noqa: F401 (without it a process may end with SIGSEGV)
 from unglow.core.errors import ConfigError
 from unglow.core.printable import clean
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -91,6 +93,16 @@ def test_what_is_no_json_or_has_numbers_without_an_end_is_refused(tmp_path, text
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(RecordError):
         read_record(path, Any)
+
+
+@pytest.mark.parametrize("module", ["core.records", "workflow.settings", "registration.settings"])
+def test_types_are_not_collected_as_a_process_ends(module):
+    code = (
+        "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0)); "
+        f"import unglow.{module}"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert ended.stdout == b"True\n"
 
 
 def test_a_fault_of_our_own_code_is_no_damage():
