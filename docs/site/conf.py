@@ -24,8 +24,13 @@ project = "unglow"
 author = project_copyright = "The unglow developers"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/site/index"
-include_patterns = ["*.md", "docs/*.md", "docs/*/*.md", "*/README.md", "profiles/*/README.md"]
-exclude_patterns = [".*", "build", "demo", "mutants", "src", "tests"]
+include_patterns = ["README.md", "docs/*.md", "docs/*/*.md", "config/README.md"]
+# Pages for developers are read in the repository.
+exclude_patterns = [
+    *(".*", "build", "demo", "mutants", "src", "tests"),
+    *(f"docs/{name}.md" for name in ("architecture", "design-choices", "evidence")),
+    *("docs/promises.md", "docs/telemetry.md"),
+]
 myst_heading_anchors = 4
 html_theme = "furo"
 html_title = "unglow"

@@ -81,7 +81,7 @@ def test_the_conda_recipe_is_in_step_with_the_conda_environment(project):
 
 
 def test_every_public_name_is_in_the_reference(project):
-    page = (project / "docs" / "reference.md").read_text()
+    page = (project / "docs" / "python.md").read_text()
     for name in set(unglow.__all__) - {"__version__"}:
         assert f".. autofunction:: unglow.{name}\n" in page
 
