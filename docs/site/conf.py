@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -68,6 +69,13 @@ class CommandHelp(Directive):
         return nodes.section("", title, text, ids=[f"unglow-{name}"], names=[f"unglow-{name}"])
 
 
+def drop_links_of_developers(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Drop the row of README.md that leads to pages which the site does not have."""
+    if name == "README":
+        source[0] = re.sub(r"(?m)^\| Code \|.*\n", "", source[0])
+
+
 def setup(app: Sphinx) -> None:
-    """Give the directive its name."""
+    """Give the directive its name, and the README its links."""
     app.add_directive("command-help", CommandHelp)
+    app.connect("source-read", drop_links_of_developers)
