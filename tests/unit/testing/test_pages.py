@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MOST_WORDS = 20_000
 MOST_PAGES = 20
+MOST_LINKS = 20
+WORD = re.compile(r"\S*\w\S*")  # bars and dashes of tables are none
 # Pages of docs/ for developers, which the site does not have.
 FOR_DEVELOPERS = {
     "architecture.md",
@@ -48,16 +50,21 @@ def options_of(command: str, printed: pytest.CaptureFixture[str]) -> set[str]:
 
 def test_the_site_has_few_pages_and_words(project):
     words = {
-        str(page.relative_to(project)): len(page.read_text(encoding="utf-8").split())
+        str(page.relative_to(project)): len(WORD.findall(page.read_text(encoding="utf-8")))
         for page in site_pages(project)
     }
     assert len(words) <= MOST_PAGES, sorted(words)
     assert sum(words.values()) <= MOST_WORDS, words
 
 
+def test_the_readme_has_few_links(project):
+    links = re.findall(r"(?<!!)\[[^]!]+\]\(", (project / "README.md").read_text(encoding="utf-8"))
+    assert 0 < len(links) <= MOST_LINKS
+
+
 def test_every_page_is_in_the_list_of_the_site_or_for_developers(project):
     pages = {page.name for page in (project / "docs").glob("*.md")}
-    listed = {page.name for page in site_pages(project) if page.parent.name == "docs"}
+    listed = {page.name for page in site_pages(project) if page.parent == project / "docs"}
     assert pages == listed | FOR_DEVELOPERS
     assert not listed & FOR_DEVELOPERS
 
