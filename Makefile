@@ -10,7 +10,7 @@ PROCESSES = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SIDE_BY_SIDE = -n $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # What an editable installation compiles.
-LOOPS := hatch_build.py $(wildcard src/unglow/core/kernels/*.[ch] src/unglow/core/kernels/building.py)
+LOOPS := src/hatch_build.py $(wildcard src/unglow/core/kernels/*.[ch] src/unglow/core/kernels/building.py)
 
 # Where it is set, every start of Snakemake and of a job compiles all of its libraries again.
 unexport PYTHONDONTWRITEBYTECODE

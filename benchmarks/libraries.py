@@ -65,7 +65,7 @@ CODECS = ("import google_crc32c", "import imagecodecs", "imagecodecs.blosc_decod
 #: Scripts that read none: summary and verdict; slides are read in place.
 WITHOUT_STORES = ("summary", "verdict", "slide_")
 #: Packages that are worth a word, in the order of the table.
-PACKAGES = ("numpy", "cv2", "zarr", "matplotlib", "scipy", "yaml", "jsonschema", "tifffile")
+PACKAGES = ("numpy", "cv2", "zarr", "matplotlib", "scipy", "yaml", "msgspec", "tifffile")
 #: Aim: the CPU time of a start with the plugin is no more than this above that without, ms.
 MOST_MS = 20.0
 TOY = "rule all:\n    shell: 'true'\n"

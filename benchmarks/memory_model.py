@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 import slide_memory
 from control_groups import ControlGroups, NoGroupsError, joined
 from job_memory import JobMemory, MemoryRuns, Setting, digest_of
-from phantoms import DTYPES, LAYOUTS, MAKER, Case, forget_canvases, phantom, size_of
+from phantoms import (
+    DTYPES,
+    LAYOUTS,
+    MAKER,
+    ZARR_LAYOUTS,
+    Case,
+    forget_canvases,
+    phantom,
+    size_of,
+)
 from running import THREADED, WORK, snakemake_words
 
 from unglow import __version__
@@ -109,7 +118,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--layouts",
         nargs="+",
         default=list(LAYOUTS),
-        choices=LAYOUTS,
+        choices=[*LAYOUTS, *ZARR_LAYOUTS],
         help="the first one runs the whole way, the others to ingest",
     )
     add("--budgets", type=int, nargs="+", metavar="MB", help="memory_per_job")

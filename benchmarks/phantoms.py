@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
+import zipfile
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -18,8 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import cv2
 import imagecodecs
+import numcodecs
 import numpy as np
 import tifffile
+import zarr
+from zarr.codecs import BloscCodec, ZstdCodec
 
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.tiff import read_header
@@ -37,6 +42,16 @@ if TYPE_CHECKING:
 
 MB = 1e6
 LAYOUTS = ("tiles", "strips", "deflate-strip", "zstd-strip", "jpeg-tiles")
+#: OME-Zarr as other programs write it: format, chunk, shard (0: none), codec; in a ZIP file.
+ZARR_LAYOUTS = {
+    "zarr-256": (2, 256, 0, numcodecs.Blosc("lz4"), None),
+    "zarr-1024": (3, 1024, 0, ZstdCodec(), None),
+    "zarr-4096": (2, 4096, 0, numcodecs.Zlib(1), None),
+    "zarr-plain": (3, 2048, 0, None, None),
+    "zarr-shards": (3, 512, 4096, BloscCodec(cname="zstd"), None),
+    "zarr-stored": (3, 512, 4096, ZstdCodec(), zipfile.ZIP_STORED),
+    "zarr-packed": (3, 512, 4096, ZstdCodec(), zipfile.ZIP_DEFLATED),
+}
 DTYPES = ("uint8", "uint16")
 MAKER = 1
 """Raised when pairs come out differently, so that old ones in a cache are not taken for new."""
@@ -127,7 +142,8 @@ def phantom(case: Case, cache: Path, workers: int) -> Path:
         (raw / "phantom").mkdir(parents=True)
         for role in ("pre", "post"):
             canvas = _canvas(case, role, cache, workers)
-            _write(raw / "phantom" / f"phantom_{role}_SYTO9.tif", canvas, case, workers)
+            write = _write_zarr if case.layout in ZARR_LAYOUTS else _write
+            write(raw / "phantom" / f"phantom_{role}_SYTO9.tif", canvas, case, workers)
         raw.replace(target)
     return target
 
@@ -179,6 +195,35 @@ def _write(path: Path, canvas: Image, case: Case, workers: int) -> None:
         return
     layout = {"deflate-strip": "single strip", "jpeg-tiles": "jpeg tiles"}.get(case.layout)
     write_tiff(path, raster, layout=layout or case.layout, compression="zlib", workers=workers)
+
+
+def _write_zarr(path: Path, canvas: Image, case: Case, _: int) -> None:
+    """Write an OME-Zarr image; chunks of RGB hold all channels."""
+    form, side, shard, codec, zipped = ZARR_LAYOUTS[case.layout]
+    rgb = case.dtype == "uint8"
+    first = (3,) if rgb else ()
+    folder = path.with_suffix(".ome.zarr")
+    group: Any = zarr.open_group(str(folder), mode="w", zarr_format=form)
+    array = group.create_array(
+        "0",
+        shape=(*first, *canvas.shape),
+        chunks=(*first, side, side),
+        shards=(*first, shard, shard) if shard else None,
+        dtype=case.dtype,
+        compressors=codec,
+    )
+    step = shard or side
+    for window in grid((int(canvas.shape[0]), int(canvas.shape[1])), (step, int(canvas.shape[1]))):
+        pixels = np.moveaxis(_colours(canvas, window), -1, 0) if rgb else _counts(canvas, window)
+        array[..., window.slices[0], window.slices[1]] = pixels
+    datasets = [{"path": "0", "coordinateTransformations": []}]
+    image = {"axes": [{"name": name} for name in "cyx"[not rgb :]], "datasets": datasets}
+    group.attrs.update({"multiscales": [image]} if form == 2 else {"ome": {"multiscales": [image]}})
+    if zipped is not None:
+        with zipfile.ZipFile(path.with_suffix(".ozx"), "w", zipped) as archive:
+            for file in sorted(f for f in folder.rglob("*") if f.is_file()):
+                archive.write(file, file.relative_to(folder))
+        shutil.rmtree(folder)
 
 
 def _write_zstd_strip(path: Path, raster: Raster, workers: int) -> None:

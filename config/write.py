@@ -32,7 +32,7 @@ NAMES = "| pre-stain image | post-stain image | rule |\n|---|---|---|\n"
 
 def schema_text():
     """Return the JSON schema as YAML."""
-    plain = json.loads(json.dumps(HEAD | schema_of(Settings)))  # without aliases
+    plain = json.loads(json.dumps(HEAD | schema_of(Settings) | HEAD))  # without aliases
     return MADE + yaml.safe_dump(plain, sort_keys=False, width=100, allow_unicode=True)
 
 

@@ -83,7 +83,7 @@ if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
     if image is None or not ("://" in image or Path(image).exists()):
         end_run(
             f"{'no image is named' if image is None else f'there is no image {image}'} for jobs to "
-            "run in: build one (`apptainer build unglow.sif unglow.def` in a checkout) and add "
+            "run in: build one (`apptainer build unglow.sif containers/unglow.def` in a checkout) and add "
             "`--config container=PATH/unglow.sif`."
         )
 

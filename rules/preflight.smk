@@ -117,8 +117,8 @@ def report_findings(jobs, findings, expected, table):
     else:
         lines = messages(findings, Level.WARNING)
     if lines and (dry or level == Level.WARNING):
-        tell = logger.warning if level == Level.WARNING else logger.info
-        tell("\n".join([f"preflight: {len(jobs)} jobs to do:", *lines]))
+        log = logger.warning if level == Level.WARNING else logger.info
+        log("\n".join([f"preflight: {len(jobs)} jobs to do:", *lines]))
     if level == Level.REFUSED:
         sentence = f"preflight: refused: {describe_refusal(findings)}"
         if not is_forced():

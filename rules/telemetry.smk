@@ -2,7 +2,7 @@
 
 import shlex
 
-from unglow.core.settings import to_json
+from unglow.core.records import to_plain
 from unglow.jobs.outcomes import COMMAND
 from unglow.jobs.outside.recorder import OutsideRecorder
 from unglow.jobs.launcher import announce
@@ -56,7 +56,7 @@ def head_of_run(results):
     expected = None if preflight.expected is None else preflight.expected.record()
     return {
         **describe_run(workflow, results),
-        "config": to_json(batch.settings),
+        "config": to_plain(batch.settings),
         "pairs": [list(key) for key in chosen],
         "groups": [dict(pair.groups) for pair in chosen.values()],
         **({"slides": slides} if slides else {}),

@@ -5,6 +5,7 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
+    from unglow.core.settings import from_json
     from unglow.detection.rates import Controls
     from unglow.detection.settings import DetectSettings
     from unglow.io.detection_results import SearchCounts
@@ -16,7 +17,7 @@ with Job.of(snakemake) as job:
     counts = tuple(SearchCounts.load(Path(path)) for path in snakemake.input.controls)
     rows = detect(
         inputs,
-        DetectSettings.from_config(snakemake.params.settings),
+        from_json(DetectSettings, snakemake.params.settings),
         job.targets,
         version=snakemake.params.version,
         controls=Controls(tuple(snakemake.params.controls), counts) if counts else None,

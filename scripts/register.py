@@ -5,6 +5,7 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
+    from unglow.core.settings import from_json
     from unglow.io.zarr import open_store
     from unglow.registration.block_table import write_blocks
     from unglow.registration.settings import RegisterSettings
@@ -14,7 +15,7 @@ with Job.of(snakemake) as job:
     job.limit_memory()
     chosen = dict(snakemake.params.settings)
     given = {name: chosen.pop(name) for name in ("from", "cycles") if name in chosen}
-    settings = RegisterSettings(**chosen)
+    settings = from_json(RegisterSettings, chosen)
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
     shared = read_shared_map(given, snakemake.input, post.shape)
     hints = read_hints(post, pre, snakemake.input)

@@ -6,12 +6,13 @@ from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
     from unglow import transform
+    from unglow.core.settings import from_json
     from unglow.io.zarr import open_store
     from unglow.photometry import imaging
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.gain.bright_field import find_roles
     from unglow.photometry.gain.estimate import Evidence
-    from unglow.photometry.gain.scale import Scale, ScaleSettings
+    from unglow.photometry.gain.scale import PairScaleSettings, Scale
     from unglow.photometry.joint_histogram import JointStatistics
     from unglow.photometry.sharpness import estimate_matched
 
@@ -21,7 +22,7 @@ with Job.of(snakemake) as job:
     plan = Path(snakemake.input.post).parent.with_name("plan.json")
     light = snakemake.params.settings.get("light", "auto")
     methods = {k: v for k, v in snakemake.params.settings.items() if k != "light"}
-    settings = ScaleSettings(**methods, bright_field=find_roles(plan, light))
+    settings = from_json(PairScaleSettings, {**methods, "bright_field": find_roles(plan, light)})
     if registered.has_failed:
         scale = Scale.make_failed(" ".join(registered.reasons), settings)
     else:

@@ -5,6 +5,7 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
+    from unglow.core.settings import from_json
     from unglow.registration.block_table import write_blocks
     from unglow.registration.settings import RegisterSettings
     from unglow.transform import displacement
@@ -13,7 +14,7 @@ with Job.of(snakemake) as job:
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide)
-    settings = RegisterSettings(**snakemake.params.settings)
+    settings = from_json(RegisterSettings, snakemake.params.settings)
     move = tuple(map(int, snakemake.wildcards.cycle.split("-")))
     workers = job.choose_workers()
     found = register_move(known, move, settings, workers=workers)

@@ -5,6 +5,7 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
+    from unglow.core.settings import from_json
     from unglow.photometry.gain.scale import ScaleSettings
     from unglow.workflow.slides import KnownSlide
     from unglow.workflow.stages.slide_scale import measure
@@ -16,7 +17,7 @@ with Job.of(snakemake) as job:
     measure(
         known,
         known.read_maps(snakemake.input.transforms),
-        ScaleSettings(**snakemake.params.settings),
+        from_json(ScaleSettings, snakemake.params.settings),
         job.targets,
         suspect_px=snakemake.params.suspect_px,
         several=snakemake.params.several,

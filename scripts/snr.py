@@ -5,6 +5,7 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
+    from unglow.core.settings import from_json
     from unglow.detection.settings import DetectSettings
     from unglow.io.zarr import plan_layout
     from unglow.workflow.stages.snr import DetectInputs, write_snr
@@ -14,7 +15,7 @@ with Job.of(snakemake) as job:
     layout = plan_layout(inputs.post.shape, "float32")
     write_snr(
         inputs,
-        DetectSettings.from_config(snakemake.params.settings),
+        from_json(DetectSettings, snakemake.params.settings),
         layout,
         Path(snakemake.output.snr).parent,
         version=snakemake.params.version,

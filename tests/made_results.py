@@ -14,6 +14,7 @@ from made_plan import plan_content
 from made_scenes import render
 from made_stores import write_store
 
+from unglow.core.records import to_plain
 from unglow.detection.settings import DetectSettings
 from unglow.io.zarr import open_store, plan_layout
 from unglow.photometry import imaging
@@ -130,7 +131,7 @@ def _transform():
 
 
 def _scale():
-    noise = NoiseModel(30.0, 0.1, 20.0, 0.1, spread=3.0).to_json()
+    noise = to_plain(NoiseModel(30.0, 0.1, 20.0, 0.1, spread=3.0))
     light = GainMap(SHAPE, np.array([[1.0, 0.02], [0.01, 0.0]]), (0.9, 1.1), 5.0)
     details = {"noise": noise, "gain_map": {"degree": 1}}
     linear = MethodResult(GAIN, OFFSET, (1.4, 1.6), details, None, (9.0, 11.0), light)

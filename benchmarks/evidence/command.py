@@ -265,9 +265,9 @@ Not measured: deepBlink, Piscis (both download weights).""",
         "Real images with known truth: channels that were recorded at once, rounds registered "
         "there and back, and images warped by known maps, with spots put in, and with defects of "
         "cameras, stages and exports. A pair is wrong if its map is off by more than 1 px and 1.5 "
-        "times what it says, its gain lies outside twice its interval, more than twice the claimed "
-        "share of its list is false, or less than 0.7 of the spots are found that it predicts. "
-        "*listed* and *false*: of pairs that end `ok`.",
+        "times what it says (or says so itself), its gain lies outside twice its interval, more "
+        "than twice the claimed share of its list is false, or less than 0.7 of the spots are "
+        "found that it predicts. *listed* and *false*: of pairs that end `ok`.",
         printed_by(("real", "verdicts", "--jobs", "2"), ("real", "verdicts", "--jobs", "2")),
     ),
     Section(

@@ -20,6 +20,7 @@ from fuzz.trial import (
     judge_refusal,
     peak_mb,
 )
+from unglow.core.records import to_plain, to_record
 from unglow.core.windows import Window
 from unglow.io.pair_plan import Plan
 from unglow.io.tiff import TiffHeader
@@ -65,7 +66,7 @@ def read_image(path: Path, room: Path, pixels: Path | None, other: Reader) -> Ou
     pair = Pair("s", "d", path, path)
     cache = HeaderCache(room / "headers.json")
     _, header = headers_of(pair, _SETTINGS, cache)
-    header = TiffHeader.from_dict(json.loads(json.dumps(header.to_dict())))
+    header = to_record(json.loads(json.dumps(to_plain(header))), TiffHeader)
     parsing = peak_mb() - before
     if parsing > PARSING_MB:
         return Outcome(OVER, f"its headers took {parsing:.0f} MB")

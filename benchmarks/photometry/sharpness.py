@@ -13,6 +13,7 @@ from subcommands import add_draws
 from tables import save_json, table
 
 from photometry.pairs import Pair, aligned, images, transform_of
+from unglow.core.records import to_record
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.search import search
@@ -131,7 +132,7 @@ def _judged(pair: Pair, found: Aligned, scale: Scale) -> tuple[float, float, flo
         post = blur_image(post, blur.taps) if blur.image == "post" else post
         pre = blur_image(pre, blur.taps) if blur.image == "pre" else pre
     left = ArrayPixels(quantise(difference(post, pre, chosen.gain, chosen.offset)), levels=4)
-    noise = NoiseModel.from_json(chosen.details["noise"])
+    noise = to_record(chosen.details["noise"], NoiseModel)
     scene = Scene(
         ArrayPixels(found.post),
         ArrayPixels(found.pre, levels=4),

@@ -2,13 +2,16 @@
 
 Three sorts: pairs that a microscope took at once, whose map is the identity; rounds that are
 registered there and back; and real images that are warped by a known map, with noise of their own,
-so that map, gain and list are known. Spots of known places and peaks are put into post.
+so that map, gain and list are known. Spots of known places and peaks are put into post, anywhere,
+as completeness is said of the entire section. Each pair has noise and spots of its own.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 import tifffile
@@ -58,7 +61,8 @@ class Case:
     back
         Name of the case that is the way back.
     gain, gain_like
-        The true gain; None if it is not known. Cases that have the same one, to a fifth.
+        The true gain; None if it is not known, NaN if none is right, as with a gamma. Cases that
+        have the same one, to a fifth.
     spots
         (N, 3) x, y (px) and peak (grey levels) of spots that were put into post.
     closed
@@ -101,7 +105,7 @@ def _brain(data: Path) -> Iterator[Case]:
     planes = {f"brain{z}": plane(data, z) for z in (13, 14, 15)} | {"brain-large": whole}
     for name, (post, pre) in planes.items():
         yield Case(name, "brain", post, pre, still)
-        stained, spots = add_spots(post, 4.6, seed=len(name))
+        stained, spots = add_spots(post, 4.6, np.random.default_rng([len(name), 5]))
         yield Case(f"{name}-spots", "brain, spots", stained, pre, still, spots=spots)
     yield Case("planes", "one channel, two planes", planes["brain13"][1], planes["brain15"][1])
 
@@ -202,8 +206,8 @@ def _truncate(post: Floats, pre: Floats) -> tuple[Floats, Floats]:
 
 
 def _contrast(image: Floats) -> float:
-    """Return how far two grey levels of an image are apart that few changes reach."""
-    return float(np.subtract(*np.quantile(image, (0.85, 0.6))))
+    """Return how far two grey levels of a smoothed image are apart that few changes reach."""
+    return float(np.subtract(*np.quantile(ndimage.gaussian_filter(image, 2), (0.85, 0.6))))
 
 
 DEFECTS: dict[str, Change] = {
@@ -236,7 +240,7 @@ def _make(
     seed: int,
     change: Change | None = None,
 ) -> Case:
-    rng = np.random.default_rng([seed, len(name)])
+    rng = np.random.default_rng([seed, crc32(name.encode())])
     rows, cols = base.shape
     shape = rows + 2 * _MARGIN, cols + 2 * _MARGIN
     pose = Pose(
@@ -250,7 +254,8 @@ def _make(
     warp = Warp(PhantomMap(pose.matrix(), bends))
     pre = base.pre(warp, shape) * _COUNTS
     light = base.post() * _COUNTS * GAIN
-    stained, spots = add_spots(light, 3.0, seed, noise=np.sqrt(_SHOT * np.median(light) + _READ))
+    noise = float(np.sqrt(_SHOT * np.median(light) + _READ))
+    stained, spots = add_spots(light, 3.0, rng, noise)
     post, pre = stained + OFFSET, pre + OFFSET
     post, pre = (v + rng.normal(size=v.shape) * np.sqrt(_SHOT * v + _READ) for v in (post, pre))
     if change is not None:
@@ -259,33 +264,28 @@ def _make(
         spots[:, 2] *= _contrast(post) / before
     images = (np.clip(np.rint(v), 0, 65535).astype(np.uint16) for v in (post, pre))
     closed = change is not DEFECTS["dense cells"]  # these cells are stain as well
-    return Case(name, kind, *images, warp, gain=GAIN, spots=spots, closed=closed)
+    gain = math.nan if change is DEFECTS["gamma in post"] else GAIN
+    return Case(name, kind, *images, warp, gain=gain, spots=spots, closed=closed)
 
 
 def add_spots(
-    image: Image, fwhm: float, seed: int, noise: float | None = None
+    image: Image, fwhm: float, rng: np.random.Generator, noise: float | None = None
 ) -> tuple[Image, Floats]:
     """Put spots into an image: Gaussians of a width, px, of known places and peaks.
 
-    They lie on the brighter half of the image; peaks are in units of ``noise``, by default the
-    finest structure of the image. They get no shot noise of their own here.
+    They lie anywhere, as those of which completeness is measured; peaks are in units of ``noise``,
+    by default the finest structure of the brighter half. They get no shot noise of their own here.
     """
-    rng = np.random.default_rng([seed, 5])
-    smooth = ndimage.gaussian_filter(image.astype(np.float64), 8)
     if noise is None:
-        fine = image - ndimage.gaussian_filter(image.astype(np.float64), 2)
-        noise = _SIGMA_OF_MAD * float(np.median(np.abs(fine[smooth >= np.median(smooth)])))
-    inner = np.zeros(image.shape, np.bool_)
-    inner[_EDGE_PX:-_EDGE_PX, _EDGE_PX:-_EDGE_PX] = True
-    rows, cols = np.nonzero(inner & (smooth >= np.median(smooth)))
+        smooth, narrow = (ndimage.gaussian_filter(image.astype(np.float64), s) for s in (8, 2))
+        fine = (image - narrow)[smooth >= np.median(smooth)]
+        noise = _SIGMA_OF_MAD * float(np.median(np.abs(fine)))
     places: list[tuple[float, float]] = []
-    for n in rng.permutation(len(rows)):
-        x, y = cols[n] + rng.uniform(-0.5, 0.5), rows[n] + rng.uniform(-0.5, 0.5)
+    while len(places) < _SPOTS:
+        x, y = (rng.uniform(_EDGE_PX, n - _EDGE_PX) for n in image.shape[::-1])
         if all(np.hypot(x - a, y - b) > _APART_PX for a, b in places):
             places.append((x, y))
-        if len(places) == _SPOTS:
-            break
-    peaks = noise * np.geomspace(_FAINT, _BRIGHT, len(places))
+    peaks = noise * np.geomspace(_FAINT, _BRIGHT, _SPOTS)
     out = image.astype(np.float64)
     reach = int(np.ceil(2 * fwhm))
     for (x, y), peak in zip(places, peaks, strict=True):

@@ -2,7 +2,8 @@
 
 A pair is wrong if its map is off by more than 1 px and 1.5 times what it says (p95), its gain lies
 outside twice its interval, more than twice the claimed share of its list is false (by more than
-chance makes), or less than 0.7 of the spots are found that its completeness predicts.
+chance makes), or less than 0.7 of the spots are found that its completeness predicts. A map that
+says itself that it is off by more than 1 px is doubted for that: rightly, if it is.
 """
 
 from __future__ import annotations
@@ -143,7 +144,8 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
     hits = int((near[:, searched] <= _MATCH_PX).any(axis=0).sum())
     predicted = predict_found(case.spots[searched, 2], detection.get("completeness"))
     wrong = {
-        "map": not case.same_place or (off > MAP_PX and off > MAP_RATIO * said),
+        "map": not case.same_place
+        or off > (MAP_PX if said > MAP_PX else max(MAP_PX, MAP_RATIO * said)),
         "gain": _is_gain_wrong(case, place, rows),
         "false": case.closed and poisson_interval(int(false))[0] > FALSE_RATIO * claimed * len(xy),
         "recall": predicted >= _LEAST_SPOTS and hits < RECALL * predicted,
@@ -168,13 +170,13 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
 
 
 def _find_searched(spots: Floats, place: Path) -> NDArray[np.bool_]:
-    """Return which spots (N, 3) lie where the search looked: not in what is named as excluded."""
+    """Return which spots (N, 3) lie where the search looked: on the section, and not excluded."""
     aligned = open_store(place / "aligned_pre.ome.zarr")
     excluded = ~np.isfinite(aligned.read(Window.from_shape(aligned.shape)))
     excluded |= spoilt_px(read_places(place / ARTEFACTS), aligned.shape, 1)
     wide = ndimage.binary_dilation(excluded, iterations=round(_MATCH_PX))
     x, y = np.rint(spots[:, :2]).astype(int).T
-    return np.asarray(~wide[y, x], np.bool_)
+    return np.asarray(Section.from_pixels(aligned).contains(x, y) & ~wide[y, x], np.bool_)
 
 
 def _map_error(case: Case, found: Transform, results: Path) -> float:
@@ -207,7 +209,7 @@ def _is_gain_wrong(case: Case, place: Path, rows: Mapping[str, Mapping[str, Any]
     if case.gain is None or not interval:
         return False
     half = max(interval[1] - gain, gain - interval[0])
-    return bool(abs(gain - case.gain) > GAIN_INTERVALS * half)
+    return not abs(gain - case.gain) <= GAIN_INTERVALS * half  # none is right if it is NaN
 
 
 def predict_found(peaks: Floats, completeness: Mapping[str, Any] | None) -> float:

@@ -8,7 +8,6 @@ import importlib
 import math
 import os
 import platform
-import re
 import resource
 import subprocess
 import sys
@@ -18,9 +17,6 @@ from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from unglow import __version__
 from unglow.core import kernels
@@ -41,7 +37,7 @@ from unglow.core.machine import (
 from unglow.core.process import meminfo_mb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 class Level(StrEnum):
@@ -166,64 +162,45 @@ _SHOWN = (
     *("snakemake", "numpy", "opencv-python-headless", "zarr", "tensorstore", "tifffile"),
     "imagecodecs",
 )
-_OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-contrib-python-headless")
 
 
-def list_installed() -> dict[str, str]:
-    """Return the version of every package that is installed, by its normalised name."""
-    found: dict[str, str] = {}
-    for one in metadata.distributions():
-        # of a name that is there twice, the first counts for imports
-        found.setdefault(canonicalize_name(one.name), one.version)
-    return found
-
-
-def versions(required: Iterable[str], present: Mapping[str, str]) -> Finding:
-    """Compare packages with what unglow asks for; ``required`` as in its metadata."""
-    wrong = {}
-    for text in required:
-        one = Requirement(text)
-        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
-            continue
-        version = present.get(canonicalize_name(one.name))
-        if version is None or not one.specifier.contains(version, prereleases=True):
-            wrong[f"{one.name}{one.specifier}"] = f"{one.name} is {version or 'missing'}"
-    shown = [f"{name} {present[name]}" for name in _SHOWN if name in present]
+def versions() -> Finding:
+    """Report versions, and what ``pip check`` finds wrong for unglow."""
+    found = {name: version for name in _SHOWN if (version := _find_version(name))}
+    shown = (f"{name} {version}" for name, version in found.items())
     words = ", ".join((f"unglow {__version__}", f"Python {platform.python_version()}", *shown))
-    asked = " ".join(f"'{name}'" for name in wrong)
-    found = ", ".join(wrong.values())
-    remedy = f"pip install {asked}"
-    return judge("versions", words, [fault(bool(wrong), f"not as asked for: {found}", remedy)])
+    pip = [sys.executable, "-m", "pip", "--no-color", "check"]
+    done = subprocess.run(pip, capture_output=True, text=True, check=False)  # noqa: S603 (this Python)
+    absent = "No module named pip" in done.stderr
+    unchecked = warning(absent, "there is no pip to check them", "python -m ensurepip")
+    return judge("versions", words, [*list_broken(done.stdout), unchecked])
+
+
+def list_broken(checked: str) -> list[Complaint]:
+    """Return what ``pip check`` says of unglow, of all that it says."""
+    wrong = [line.rstrip(".") for line in checked.splitlines() if line.startswith("unglow ")]
+    remedy = "install unglow again: pip brings what it asks for"
+    return [Complaint(Level.FAULT, line, remedy) for line in wrong]
+
+
+def _find_version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def opencv() -> Finding:
-    """Report which OpenCV is loaded, and whether another package has overwritten it."""
-    others = [name for name in _OPENCV if name in list_installed()]
-    remedy = (
-        f"pip uninstall --yes {' '.join((*others, 'opencv-python-headless'))} && "
-        "pip install opencv-python-headless"
-    )
+    """Report whether OpenCV can be loaded: other packages of it overwrite the one for servers."""
     try:
         cv2: Any = importlib.import_module("cv2")
     except ImportError as error:
-        broken = f"it cannot be loaded ({error})"
-        return judge("OpenCV", "", [fault(True, broken, remedy)])  # noqa: FBT003
-    return judge_opencv(cv2.__version__, cv2.getBuildInformation(), others, remedy)
-
-
-def judge_opencv(version: str, build: str, others: Sequence[str], remedy: str) -> Finding:
-    """Judge a build by what it says of windows and threads, and by packages in the same place."""
-    gui, parallel = _built(build, "GUI"), _built(build, "Parallel framework")
-    windows = "headless" if gui == "NONE" else f"with windows ({gui})"
-    words = f"{version}, {windows}, parallel framework {parallel}"
-    twice = f"{' and '.join(others)} overwrites opencv-python-headless"
-    return judge("OpenCV", words, [warning(bool(others), twice, remedy)])
-
-
-def _built(build: str, name: str) -> str:
-    """Return what a build says of a part; ``NONE`` if it does not mention it."""
-    found = re.search(rf"^\s*{name}:[ \t]*(.*)$", build, re.MULTILINE)
-    return found[1].strip() if found else "NONE"
+        remedy = (
+            "pip uninstall --yes opencv-python opencv-contrib-python opencv-python-headless && "
+            "pip install opencv-python-headless"
+        )
+        return judge("OpenCV", "", [Complaint(Level.FAULT, f"cannot be loaded ({error})", remedy)])
+    return judge("OpenCV", cv2.__version__)
 
 
 def loops() -> Finding:

@@ -264,7 +264,9 @@ def test_numbers_and_help_of_a_reason_are_folded_under_its_sentence(tmp_path, ta
     note = explain("scatter", spread=4.7)
     file = tmp_path / "results" / "A" / "D" / "detection.json"
     record = json.loads(file.read_text())
-    file.write_text(json.dumps(record | {"reasons": [reason.to_json()], "notes": [note.to_json()]}))
+    file.write_text(
+        json.dumps(record | {"reasons": [reason.to_plain()], "notes": [note.to_plain()]})
+    )
     row = {"sample": "A", "dye": "D", "status": "suspect", "reasons": f"Odd. {reason}",
            "notes": note}  # fmt: skip
     summary(tmp_path / "results", row)

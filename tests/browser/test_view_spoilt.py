@@ -33,7 +33,7 @@ def results(tmp_path_factory):
     write_places(pair / "artefacts.geojson", places, SHAPE)
     record = json.loads((pair / "detection.json").read_text())
     record["spoilt"] = report(places, SHAPE)
-    record["reasons"] = [REASON.to_json()]
+    record["reasons"] = [REASON.to_plain()]
     (pair / "detection.json").write_text(json.dumps(record))
     return results
 

@@ -99,7 +99,7 @@ def check_workflow(installed):
 def test_the_source_archive_has_sources_and_nothing_compiled(archive):
     names, _ = archive
     files = {name.partition("/")[2] for name in names}
-    assert "hatch_build.py" in files
+    assert "src/hatch_build.py" in files
     for source in building.SOURCES.iterdir():
         if source.suffix in {".c", ".h", ".py"}:
             assert f"src/unglow/core/kernels/{source.name}" in files

@@ -7,6 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import zarr
 from real_runs import (
     PROJECT,
     TABLES,
@@ -132,6 +133,21 @@ def test_every_job_left_a_log_a_benchmark_and_a_memory_record(pair):
     logs = {p.stem for p in (work / "logs").rglob("*.log")}
     benchmarks = {p.stem for p in (work / "results" / "benchmarks").rglob("*.tsv")}
     assert logs == benchmarks == {p.stem for p in records}
+
+
+def test_zarr_reads_every_store_as_it_is(pair):
+    _, directory = pair
+    stores = sorted(directory.rglob("*.ome.zarr"))
+    assert {path.name for path in stores} >= {
+        "post.ome.zarr",
+        "pre.ome.zarr",
+        "aligned_pre.ome.zarr",
+    }
+    for path in stores:
+        store, group = open_store(path), zarr.open_group(path, mode="r")
+        for level in range(store.levels):
+            window = Window.from_shape(store.level_shape(level))
+            np.testing.assert_array_equal(group[str(level)][:], store.read(window, level))
 
 
 def test_a_second_run_does_nothing(pair):

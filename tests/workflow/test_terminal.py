@@ -53,7 +53,7 @@ def hostile(small_finished, tmp_path_factory):
         ["report", "-o", f"{RED}.html"],
         ["compare", "results", f"../work{RED}/results", "-o", f"{RED}.html", "--table", RED],
         ["monitor", "--once"],
-        ["export", f"results/{RED}/{RED}/transform.json", "--itk", f"{RED}.tfm"],
+        ["export", f"results/{RED}/{RED}/transform.json", "--itk", f"{RED}.mha"],
         ["export", f"results/{RED}/{RED}/post.ome.zarr", "--tiff", f"{RED}.ome.tif"],
         ["clean", "-n"],
         ["clean"],

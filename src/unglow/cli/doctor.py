@@ -13,7 +13,6 @@ import signal
 import tempfile
 import time
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +109,7 @@ def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> l
         checks.check_processors(),
         checks.check_memory(),
         checks.limits(),
-        checks.versions(metadata.requires("unglow") or [], checks.list_installed()),
+        checks.versions(),
         checks.loops(),
         checks.opencv(),
     ]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError, StoreError
-from unglow.core.own_memory import pin_threads
 from unglow.core.printable import say, warn
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from unglow.export.physical_map import PhysicalMap
 
 _MOST_WORKERS = 8
 """Threads that write a TIFF: each one holds a tile, and more of them wait for the disk."""
@@ -27,11 +24,8 @@ _FORMATS = {
     "tiff": ("OUT.ome.tif", "write a store as a tiled, compressed OME-TIFF with its pyramid"),
     "fits": ("OUT.fits", "write level 0 of a store as a FITS image"),
     "itk": (
-        "OUT",
-        (
-            "write a transform for ITK, SimpleITK, ANTs and elastix: OUT.mha is a displacement "
-            "field, OUT.tfm a transform file"
-        ),
+        "OUT.mha",
+        "write a map as a displacement field for ITK, SimpleITK, ANTs and elastix",
     ),
 }
 """Options that name the target: its placeholder in the help, and the help."""
@@ -46,13 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--spacing",
         type=int,
         metavar="PX",
-        help="grid spacing of a displacement field, px (default: the widest at which linear "
+        help="most px between samples of a displacement field (default: the most at which linear "
         "interpolation errs by at most 0.005 px; 1 with scanner strips)",
-    )
-    parser.add_argument(
-        "--unit",
-        choices=("um", "px"),
-        help="unit of the transform (default: um if the stores next to it have a pixel size)",
     )
     parser.add_argument(
         "inputs",
@@ -81,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.spatialdata is None and image is None:
         _export_transform(arguments)
         return 0
-    if arguments.spacing is not None or arguments.unit is not None:
-        raise ConfigError("--spacing and --unit belong to a transform; leave them out.")
+    if arguments.spacing is not None:
+        raise ConfigError("--spacing belongs to a transform; leave it out.")
     if image is not None:
         _export_image(arguments.inputs, image, tiff=arguments.tiff is not None)
         return 0
@@ -148,36 +137,16 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
 
 
 def _export_transform(arguments: argparse.Namespace) -> None:
-    _check_options(arguments)
-    if "numpy" not in sys.modules:  # the products are small: threads only wait for each other
-        pin_threads()
-    from unglow.export import physical_map  # noqa: PLC0415 - heavy
-
-    (path,) = arguments.inputs
-    physical = physical_map.load(path, arguments.unit)
-    say(_write(physical, path, arguments))
-    if physical.transform.status == "suspect":
-        warn(f"{path} is suspect: {' '.join(physical.transform.reasons)}")
-
-
-def _check_options(arguments: argparse.Namespace) -> None:
     if len(arguments.inputs) != 1:
         raise ConfigError("one transform.json is exported at a time; name one.")
-    if arguments.itk.suffix not in {".mha", ".tfm"}:
-        raise ConfigError(f"{arguments.itk} has to end in .mha (a field) or .tfm (a transform).")
-    if arguments.spacing is None:
-        return
-    if arguments.itk.suffix == ".tfm":
-        raise ConfigError("--spacing is for displacement fields; leave it out.")
-    if arguments.spacing < 1:
+    if arguments.itk.suffix != ".mha":
+        raise ConfigError(f"{arguments.itk} has to end in .mha, a displacement field.")
+    if arguments.spacing is not None and arguments.spacing < 1:
         raise ConfigError(f"--spacing is an integer, px, 1 or more, not {arguments.spacing}.")
-
-
-def _write(physical: PhysicalMap, path: Path, arguments: argparse.Namespace) -> str:
-    """Write what is asked for; return the line to print."""
     from unglow.export import itk  # noqa: PLC0415 - heavy
 
-    if arguments.itk.suffix == ".mha":
-        return itk.write_field(physical, arguments.itk, arguments.spacing)
-    physical.need_spline(path)
-    return itk.write_transform(physical, arguments.itk)
+    (path,) = arguments.inputs
+    found = itk.load(path)
+    say(itk.write_field(found, path.parent, arguments.itk, arguments.spacing))
+    if found.status == "suspect":
+        warn(f"{path} is suspect: {' '.join(found.reasons)}")

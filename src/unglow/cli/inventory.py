@@ -12,6 +12,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.progress import track_progress
+from unglow.core.records import to_plain
 from unglow.io.raw_images import survey_blocks
 from unglow.io.tiff import remedy
 from unglow.photometry.gain.bright_field import check_roles
@@ -103,7 +104,7 @@ def _slide(known: KnownSlide, searched: MarkerPairs) -> dict[str, Any]:
         "images": [str(image) for image in known.slide.images],
         "shape": list(known.shape),
         "dtype": known.dtype,
-        "channels": [channel.to_dict() for channel in known.slide.channels],
+        "channels": to_plain(known.slide.channels),
         "registered_on": {str(cycle): name for cycle, name in known.slide.registered_on.items()},
     }
 
@@ -190,7 +191,7 @@ def _once(
     looked: dict[str, Any], headers: Iterable[TiffHeader], more: object, measure: Callable[[], T]
 ) -> T:
     """Return what is measured in images, or what was measured in them before; a copy of it."""
-    key = repr(([header.to_dict() for header in headers], more))
+    key = repr(([to_plain(header) for header in headers], more))
     if key not in looked:
         looked[key] = measure()
     return copy.deepcopy(cast("T", looked[key]))

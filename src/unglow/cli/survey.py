@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from unglow.cli.inventory import inventory
 from unglow.core.printable import say, table
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the survey; return 1 if there are problems."""
     settings = read_config(CONFIG)
     if arguments.channel:
-        settings = replace(settings, channel=arguments.channel)
+        settings = msgspec.structs.replace(settings, channel=arguments.channel)
     discovery = find(settings, arguments.raw, arguments.sheet)
     report = inventory(discovery, settings)
     say(json.dumps(report, indent=1) if arguments.json else text(report))

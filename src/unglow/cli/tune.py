@@ -22,7 +22,7 @@ from unglow.core.files import open_file, write_text
 from unglow.core.machine import busy_processors, memory_total_mb, processors
 from unglow.core.printable import say
 from unglow.core.printable import table as align
-from unglow.core.settings import to_json
+from unglow.core.records import to_plain
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.snakemake_command import refuse_what_snakemake_stumbles_over
 from unglow.telemetry.reading.history import History
@@ -328,7 +328,7 @@ def _run_trial(
     named = [
         replace(pair, sample=f"copy{k}", register_from=None) for k, pair in enumerate(pairs, 1)
     ]
-    own = to_json(settings)
+    own = to_plain(settings)
     own |= {"samples": str(SHEET), "results": "results", "allow_failed": True}
     own["register"]["from"] = None
     if settings.detect.threshold_from == "control":  # there may be none among the copies

@@ -39,8 +39,6 @@ WORDS: dict[Verdict, str] = {
     "identical": "identical",
 }
 """Verdicts, worst first, as people read them."""
-_UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Errors of comparing if a file holds other things than unglow writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +86,6 @@ def compare_file(
         return compare(one, other)
     except (UnglowError, OSError) as error:
         return Finding(what, "unknown", f"{what}: {error}")
-    except _UNFIT as error:
-        sentence = f"{name} of A or B is damaged, or of another version of unglow ({error})"
-        return Finding(what, "unknown", f"{what}: {sentence}")
 
 
 _GRID = 128

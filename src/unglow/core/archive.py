@@ -123,10 +123,12 @@ def select_arrays(arrays: Mapping[str, NDArray[Any]], name: str | None) -> dict[
     return {key[len(start) :]: a for key, a in arrays.items() if key.startswith(start)}
 
 
-def make_damage_error(path: Path | str) -> StoreError:
-    """Return the error for a result file that cannot be what unglow wrote."""
+def make_damage_error(path: Path | str, why: Exception | str = "") -> StoreError:
+    """Return the error for a result file that cannot be what unglow wrote, and its wrong field."""
+    where = f" ({why})" if str(why) else ""
     return StoreError(
-        f"{path} is damaged or not a file of unglow; run `unglow verify --repair`, then run again."
+        f"{path} is damaged or not a file of unglow{where}; run `unglow verify --repair`, then run "
+        "again."
     )
 
 

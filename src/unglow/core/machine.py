@@ -250,7 +250,6 @@ _REMOTE = re.compile(
     r"(nfs\d?|cifs|smb\d?|smbfs|lustre|gpfs|beegfs\w*|ceph|glusterfs|9p|afs|panfs|pvfs2|orangefs|"
     r"wekafs|ocfs2|gfs2|fuse(\..*)?)"
 )
-_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):
@@ -272,16 +271,15 @@ class Mount(NamedTuple):
         return self.kind in _IN_MEMORY
 
 
-def mounts(text: str | None = None) -> list[Mount]:
-    """Return what is mounted for this process, or in a text as ``mountinfo`` has it (proc(5))."""
-    found = []
-    for line in (read("self/mountinfo") if text is None else text).splitlines():
-        head, separator, tail = line.partition(" - ")
-        fields, more = head.split(), tail.split()
-        if separator and len(fields) >= 6 and len(more) >= 2:
-            options = {*fields[5].split(","), *(more[2].split(",") if len(more) > 2 else ())}
-            found.append(Mount(_plain(fields[4]), more[0], _plain(more[1]), frozenset(options)))
-    return found
+def mounts() -> list[Mount]:
+    """Return what is mounted for this process, in the order in which it was."""
+    import psutil  # noqa: PLC0415
+
+    found = psutil.disk_partitions(all=True)
+    return [
+        Mount(one.mountpoint, one.fstype, one.device, frozenset(one.opts.split(",")))
+        for one in found
+    ]
 
 
 def mount_of(path: str, among: Iterable[Mount]) -> Mount | None:
@@ -290,8 +288,3 @@ def mount_of(path: str, among: Iterable[Mount]) -> Mount | None:
     fitting = [one for one in among if one.place in above]
     # of two at one place the later hides the earlier
     return max(reversed(fitting), key=lambda one: len(one.place), default=None)
-
-
-def _plain(text: str) -> str:
-    """Return a field of mountinfo, in which blanks are octal numbers, as it is."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
 
 from unglow.core.files import read_file
+from unglow.core.records import to_plain, to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 Place = tuple[float, float]
 DETAILS = "details"
@@ -47,7 +50,39 @@ _TEXT = read_file(Path(__file__).with_suffix(".toml")).decode()
 TABLE = {key: Kind(**row) for key, row in tomllib.loads(_TEXT).items()}
 
 
-class Reason(str):
+class _Sentence(str):
+    """A sentence in a result file: a text in words of its own, or a `Reason`."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def from_plain(value: str | Mapping[str, Any]) -> _Sentence:
+        """Return the sentence of a result file; RecordError if it is none."""
+        if isinstance(value, str):
+            return _Sentence(value)
+        entry = to_record(value, _Entry)
+        return _make(entry.key, entry.sentence, entry.numbers, entry.help, entry.at)
+
+    def to_plain(self) -> str | dict[str, Any]:
+        """Return what result files have of it."""
+        return str(self)
+
+
+if TYPE_CHECKING:  # a text to whoever has it, and a type of records
+    Sentence: TypeAlias = str
+else:
+    Sentence = _Sentence
+
+
+class _Entry(msgspec.Struct):
+    key: str
+    sentence: str
+    numbers: str
+    help: str
+    at: Place | None
+
+
+class Reason(_Sentence):
     """A sentence of the table with what is behind it; it is that sentence wherever text is.
 
     Attributes
@@ -67,15 +102,10 @@ class Reason(str):
 
     __slots__ = ("at", "help", "key", "numbers")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, Any]:
         """Return what result files and pages have of it."""
         about = {"key": self.key, "sentence": str(self), "numbers": self.numbers, "help": self.help}
         return {**about, "at": None if self.at is None else list(self.at)}
-
-
-SHAPE = (str, {"key": str, "sentence": str, "numbers": str, "help": str,
-               "at": (None, [float, float])})  # fmt: skip
-"""A reason in a result file, as `unglow.core.files.check_shape` takes it."""
 
 
 def explain(key: str, **values: Any) -> Reason:
@@ -111,18 +141,15 @@ def split_notes(reasons: Iterable[str]) -> tuple[list[str], list[str]]:
 
 def list_details(reasons: Iterable[str]) -> list[dict[str, Any]]:
     """Return those of the table, as pages fold what is behind them."""
-    return [one.to_json() for one in dict.fromkeys(reasons) if isinstance(one, Reason)]
+    return [one.to_plain() for one in dict.fromkeys(reasons) if isinstance(one, Reason)]
 
 
 def to_json(reasons: Iterable[str]) -> list[str | dict[str, Any]]:
     """Return reasons as result files have them; refusals in words of their own are text."""
-    return [one.to_json() if isinstance(one, Reason) else one for one in reasons]
+    plain: list[str | dict[str, Any]] = to_plain(list(reasons))
+    return plain
 
 
 def from_json(reasons: Iterable[Any]) -> list[str]:
-    """Read what `to_json` gave."""
-    return [
-        one if isinstance(one, str)
-        else _make(one["key"], one["sentence"], one["numbers"], one["help"], one["at"])
-        for one in reasons
-    ]  # fmt: skip
+    """Read what `to_json` gave; RecordError if that is something else."""
+    return list(to_record(list(reasons), list[Sentence]))

@@ -1,19 +1,20 @@
-"""Typed settings: a key of the configuration is a field of a dataclass, with its rule and meaning.
+"""Typed settings: a section of the configuration is a class, and a key one of its fields.
 
-A section is a dataclass. The rule of a key is written in the words of JSON Schema (``minimum``,
-``enum``, ...), so that the schema follows from the fields (`schema_of`). ``config/write.py`` writes
-the schema, ``config/config.yaml`` and the table of ``config/README.md`` from them.
+The type of a field, with its limits, is the rule of the key (`msgspec`), so that values are checked
+by it and the JSON schema follows from it (`schema_of`). ``config/write.py`` writes the schema,
+``config/config.yaml`` and the table of ``config/README.md`` from them.
 """
 
 from __future__ import annotations
 
 import difflib
-import operator
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
 
 from unglow.core.errors import ConfigError
 from unglow.core.printable import clean
@@ -25,97 +26,176 @@ _Kind = TypeVar("_Kind")
 
 Schema = Mapping[str, Any]
 """JSON schema of a key or of a section."""
+Text = Annotated[str, Meta(min_length=1)]
+All = Annotated[str, Meta(pattern="^all$")]
+Auto = Literal["auto", "never"]
 
-_TYPES = {
-    "int": "integer",
-    "float": "number",
-    "str": "string",
-    "bool": "boolean",
-    "None": "null",
-    "tuple": "array",
-    "dict": "object",
-}
-"""Types in annotations, and their names in JSON Schema."""
 _WORDS = {
     "integer": "a whole number",
     "number": "a number",
     "string": "text",
     "boolean": "true or false",
-    "null": "null",
     "array": "a list",
     "object": "a mapping of keys to values",
 }
+_PYTHON = {
+    "integer": int, "number": int | float, "string": str, "boolean": bool, "null": type(None),
+    "array": list, "object": dict,
+}  # fmt: skip
+_LIMITS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+}
+# Of a value in a sentence, characters.
+_LONGEST_SHOWN = 200
+_MOST_EXACT = 2.0**53
+_TWICE = " holds a value twice"
 
 
-def key(about: str, *, default: Any, **rule: Any) -> Any:
-    """Declare a key of a section: its meaning, its default, and the rule for its values.
-
-    The annotation of the field gives the types. A name that is reserved in Python is written with
-    an underscore at its end (``from_``).
-    """
-    known = {"about": about, "rule": rule}
-    if isinstance(default, dict):
-        return field(default_factory=dict, metadata=known)
-    return field(default=default, metadata=known)
+def about(description: str, **limits: Any) -> Meta:
+    """Return what an annotation says of a key: its meaning, and limits as `msgspec.Meta` has."""
+    return Meta(description=description, **limits)
 
 
-def section(kind: type, about: str) -> Any:
-    """Declare a section of a configuration."""
-    return field(default_factory=kind, metadata={"about": about, "section": kind})
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A section of the configuration: no list has a value twice, and numbers are of one form."""
+
+    def __post_init__(self) -> None:
+        for one in msgspec.structs.fields(type(self)):
+            value = getattr(self, one.name)
+            if isinstance(value, tuple) and len({*value}) < len(value):
+                raise ValueError(one.encode_name + _TWICE)
+            if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_EXACT:
+                same = one.default if value == one.default else int(value)
+                msgspec.structs.force_setattr(self, one.name, same)
 
 
 @cache
 def schema_of(kind: Any) -> dict[str, Any]:
-    """Return the JSON schema of a section, without fields that are no keys; do not change it."""
-    named = {}
-    for name, one in _keys(kind):
-        inner = one.metadata.get("section")
-        if inner is None:
-            types = [_TYPES[part.partition("[")[0]] for part in str(one.type).split(" | ")]
-            rule = {"type": types[0] if len(types) == 1 else types, **one.metadata["rule"]}
-            if "enum" in rule and "null" in types:
-                rule["enum"] = [*rule["enum"], None]
-            rule["default"] = {} if one.default is MISSING else _plain(one.default)
-        else:
-            rule = dict(schema_of(inner))
-        named[name] = rule | {"description": one.metadata["about"]}
-    return {"type": "object", "additionalProperties": False, "default": {}, "properties": named}
+    """Return the JSON schema of a section, without references; do not change it."""
+    made = msgspec.json.schema(kind)
+    orders = {frozenset(values): values for values in _list_literals(kind)}
+    return _flatten(made, made["$defs"] | {"": {}}, orders)
 
 
-def _keys(kind: type) -> Iterator[tuple[str, Any]]:
-    for one in fields(kind):
-        if "about" in one.metadata:
-            yield one.name.rstrip("_"), one
+def _list_literals(kind: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of each `Literal` in a type; a schema has them sorted."""
+    if get_origin(kind) is Literal:
+        yield get_args(kind)
+    is_section = isinstance(kind, type) and issubclass(kind, Section)
+    inner = [one.type for one in msgspec.structs.fields(kind)] if is_section else get_args(kind)
+    for one in inner:
+        yield from _list_literals(one)
 
 
-def to_json(settings: Any) -> dict[str, Any]:
-    """Return a section as plain keys and values."""
-    return {name: _plain(getattr(settings, one.name)) for name, one in _keys(type(settings))}
+def _flatten(rule: Schema, shared: Schema, orders: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a rule without references, and with a list of types in place of ``anyOf``."""
+    flat = {**shared[rule.get("$ref", "").rpartition("/")[2]], **rule}
+    for part in flat.pop("anyOf", ()):
+        inner = _flatten(part, shared, orders)
+        flat |= inner | {"type": [*types_of(flat), *types_of(inner)]}
+    if "enum" in flat and "type" not in flat:
+        flat["type"] = "integer" if isinstance(flat["enum"][0], int) else "string"
+        flat["enum"] = list(orders[frozenset(flat["enum"])])
+    if "enum" in flat and "null" in types_of(flat):
+        flat["enum"] = [*flat["enum"], None]
+    if "properties" in flat:
+        flat["properties"] = {
+            name: _flatten(inner, shared, orders) for name, inner in flat["properties"].items()
+        }
+        flat["default"] = {}
+    for name in ("items", "additionalProperties"):
+        if isinstance(flat.get(name), dict):
+            flat[name] = _flatten(flat[name], shared, orders)
+    if "items" in flat and "default" in flat:
+        flat["uniqueItems"] = True
+    order = ("type", *(name for name in flat if name not in _ENDS), *_ENDS)
+    return {name: flat[name] for name in order if name in flat and name not in _DROPPED}
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "__dataclass_fields__"):
-        return to_json(value)
-    return list(value) if isinstance(value, tuple) else value
+_ENDS = ("type", "default", "properties", "description")
+_DROPPED = ("$ref", "$defs", "title", "required")
 
 
-def from_json(kind: type[_Kind], values: Mapping[str, Any], where: str = "") -> _Kind:
+def types_of(rule: Schema) -> list[str]:
+    """Return the types that a rule allows; all of them where it names none."""
+    types = rule.get("type", [])
+    return [types] if isinstance(types, str) else list(types)
+
+
+def fits(value: Any, types: Iterable[str]) -> bool:
+    """Return whether a value is of one of some types of JSON Schema."""
+    return any(
+        isinstance(value, _PYTHON[name]) and (name == "boolean" or not isinstance(value, bool))
+        for name in types
+    )
+
+
+def from_json(kind: type[_Kind], values: Any, where: str = "") -> _Kind:
     """Return a section from plain keys and values; defaults take the place of missing ones.
 
-    `ConfigError` for a key that is not known; ``where`` is the name of the section.
+    Raises
+    ------
+    ConfigError
+        One sentence: a key is not known, or its value not allowed. ``where`` is put before the
+        name of the key.
     """
-    known = dict(_keys(kind))
-    given = {}
-    for name, value in values.items():
-        if name not in known:
-            raise ConfigError(describe_unknown(name, known, where or getattr(kind, "SECTION", "")))
-        inner = known[name].metadata.get("section")
-        made = from_json(inner, value, name) if inner else value
-        given[known[name].name] = tuple(made) if isinstance(made, list) else made
-    return kind(**given)
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explain(str(error), values, kind, where)) from error
+    except UnicodeEncodeError as error:  # what it makes of such text for a number, for example
+        shown = ascii(error.object)[:_LONGEST_SHOWN]
+        raise ConfigError(f"{shown} in the configuration is not text; correct it.") from error
 
 
-def describe_unknown(name: str, known: Iterable[str], where: str = "") -> str:
+def _explain(problem: str, value: Any, kind: Any, where: str) -> str:
+    """Return the sentence for what msgspec says, ``WHAT - at `$.section.key[0]```."""
+    what, _, path = problem.rpartition(" - at ")
+    rule: Schema = schema_of(kind)
+    for key, index in re.findall(r"\.(\w+)|\[(\d+|\.\.\.)\]", path):
+        if index == "...":  # of a mapping, it does not say which
+            rule = rule["additionalProperties"]
+            unfit = [name for name, one in value.items() if not fits(one, types_of(rule))]
+            if not unfit:
+                break
+            value, where = value[unfit[0]], f"{where}.{unfit[0]}"
+            continue
+        value = value[key] if key else value[int(index)]
+        rule = rule["properties"][key] if key else rule["items"]
+        where = f"{where}.{key or index}".lstrip(".")
+    if isinstance(value, dict) and (unknown := {*value} - {*rule.get("properties", value)}):
+        return describe_unknown(min(unknown, key=str), rule["properties"], where)
+    needs = _say_needs(value, rule)
+    if what.endswith(_TWICE):
+        key, needs = what.removesuffix(_TWICE), _TWICE.strip()
+        value, rule, where = value[key], rule["properties"][key], f"{where}.{key}".lstrip(".")
+    shown = repr(value)
+    shown = shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."
+    meaning = str(rule.get("description", "")).split(". ")[0].rstrip(".")
+    end = f" ({meaning})." if meaning else "."
+    return f"config key '{where or 'the configuration'}' is {shown} but {needs}{end}"
+
+
+def _say_needs(value: Any, rule: Schema) -> str:
+    """Return what a rule wants of a value, for the end of a sentence."""
+    types = types_of(rule)
+    limits = [f"{said} {rule[name]:g}" for name, said in _LIMITS.items() if name in rule]
+    if value in ("", []) and fits(value, types):
+        return "must not be empty"
+    if limits and fits(value, [name for name in types if name in ("integer", "number")]):
+        return "has to be " + " and ".join(limits)
+    if "enum" in rule:
+        return "has to be one of " + ", ".join(str(one) for one in rule["enum"])
+    patterns = rule.get("pattern", "").strip("^()$").split("|") if "pattern" in rule else []
+    plain = [name for name in types if name != "null" and not (patterns and name == "string")]
+    words = [_WORDS[name] for name in plain] + patterns + ["null"] * ("null" in types)
+    return "has to be " + " or ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
+
+
+def describe_unknown(name: Any, known: Iterable[str], where: str = "") -> str:
     """Return the sentence for a key that is not known, with the nearest one that is."""
     key = clean(f"{where}.{name}".lstrip("."))[:_LONGEST_SHOWN]
     return f"config key '{key}' is not known; {suggest(str(name)[:_LONGEST_SHOWN], known)}"
@@ -128,114 +208,3 @@ def suggest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     if near:
         return f"did you mean '{near[0]}'?"
     return otherwise or f"the keys here are {', '.join(names)}."
-
-
-class Checked:
-    """A section whose values are checked wherever it is made; `SECTION` is its name."""
-
-    __slots__ = ()
-    SECTION: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        kind: Any = type(self)
-        rules = schema_of(kind)["properties"]
-        for name, value in to_json(self).items():
-            check(value, rules[name], f"{self.SECTION}.{name}")
-
-
-def check(value: Any, rule: Schema, name: str) -> None:
-    """Raise `ConfigError`, one sentence, for a value that a rule does not allow.
-
-    Parameters
-    ----------
-    value
-        Plain: numbers, text, lists and dictionaries.
-    rule
-        JSON schema.
-    name
-        Dotted name of the key; '' for the configuration itself.
-    """
-    problem = _problem(value, rule)
-    if problem is not None:
-        about = str(rule.get("description", "")).split(". ")[0].rstrip(".")
-        given = repr(value)
-        given = given if len(given) <= _LONGEST_SHOWN else f"{given[:_LONGEST_SHOWN]}..."
-        raise ConfigError(
-            f"config key '{name or 'the configuration'}' is {given} but {problem}"
-            + (f" ({about})." if about else ".")
-        )
-    if isinstance(value, list) and "items" in rule:
-        for number, item in enumerate(value):
-            check(item, rule["items"], f"{name}.{number}")
-    if isinstance(value, dict):
-        patterns = [*rule.get("patternProperties", {}).values(), {}]
-        others: Schema = rule.get("additionalProperties") or patterns[0]
-        for inner, item in value.items():
-            check(item, rule.get("properties", {}).get(inner, others), f"{name}.{inner}".strip("."))
-
-
-def fits(value: Any, types: Iterable[str]) -> bool:
-    """Return whether a value is of one of some types of JSON Schema."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    has = {
-        "integer": is_number and isinstance(value, int),
-        "number": is_number,
-        "string": isinstance(value, str),
-        "boolean": isinstance(value, bool),
-        "null": value is None,
-        "array": isinstance(value, list),
-        "object": isinstance(value, dict),
-    }
-    return any(has[name] for name in types)
-
-
-def types_of(rule: Schema) -> list[str]:
-    """Return the types that a rule allows; all of them where it names none."""
-    types = rule.get("type", [])
-    return [types] if isinstance(types, str) else list(types)
-
-
-def _problem(value: Any, rule: Schema) -> str | None:
-    types = types_of(rule)
-    if types and not fits(value, types):
-        return "has to be " + " or ".join(_WORDS[name] for name in types)
-    if "enum" in rule and value not in rule["enum"]:
-        return "has to be one of " + ", ".join(str(one) for one in rule["enum"])
-    if isinstance(value, str) and not re.search(rule.get("pattern", ""), value):
-        return f"has to be {_alternatives(types, rule['pattern'])}"
-    if isinstance(value, str | list):
-        return _problem_of_many(value, rule)
-    return _problem_of_number(value, rule) if fits(value, ["number"]) else None
-
-
-def _problem_of_many(value: str | list[Any], rule: Schema) -> str | None:
-    if isinstance(value, str):
-        return "must not be empty" if len(value) < rule.get("minLength", 0) else None
-    if len(value) < rule.get("minItems", 0):
-        return "needs at least one value"
-    is_repeated = rule.get("uniqueItems") and len({repr(one) for one in value}) < len(value)
-    return "holds a value twice" if is_repeated else None
-
-
-# Of a value in a sentence, characters.
-_LONGEST_SHOWN = 200
-_LIMITS = (
-    ("minimum", operator.ge, "at least"),
-    ("maximum", operator.le, "at most"),
-    ("exclusiveMinimum", operator.gt, "above"),
-    ("exclusiveMaximum", operator.lt, "below"),
-)
-
-
-def _problem_of_number(value: float, rule: Schema) -> str | None:
-    for name, holds, words in _LIMITS:
-        if name in rule and not holds(value, rule[name]):
-            return f"has to be {words} {rule[name]}"
-    return None
-
-
-def _alternatives(types: list[str], pattern: str) -> str:
-    """Return what a pattern such as ``^(max|mean)$`` allows, with the other type of its rule."""
-    *words, last = pattern.strip("^()$").split("|")
-    what = "a list" if "array" in types else "a number"
-    return what + "".join(f", {word}" for word in words) + f" or {last}"

@@ -58,8 +58,9 @@ if TYPE_CHECKING:
 
 NEGATIVES = 20
 """Sources on the negated difference that are listed: they are chance, or errors of the map."""
-_NUMBERS = (*UNUSABLE, "extended", "dropped")
-"""Other counts: unusable px by reason, px of structures too large, sources that were dropped."""
+_NUMBERS = (*UNUSABLE, "extended", "lacking", "dropped")
+"""Other counts: unusable px by reason, px of structures too large, px of the section without data,
+sources that were dropped."""
 
 
 @dataclass(eq=False)
@@ -360,7 +361,9 @@ def _search_tile(
     strongest = np.stack([*(dark[n] for n in ("col", "row", "above")), left], axis=1)
     reasons = ratio.reasons[inner]
     unusable = (np.count_nonzero(reasons == reason) for reason in range(1, EXCLUDED))
-    searched = np.isfinite(ratio.snr[inner]) & section.mask_window(core)
+    on_section = section.mask_window(core)
+    lacking_px = np.count_nonzero(on_section & (reasons == 1 + UNUSABLE.index("no_data")))
+    searched = np.isfinite(ratio.snr[inner]) & on_section
     if scene.spoilt is not None:
         searched &= ~scene.spoilt.mask_near(core)
     part = {
@@ -368,7 +371,7 @@ def _search_tile(
         "by_sharpness": by_sharpness,
         "negatives": sort_brightest(strongest[lasting]),
         "searched": count_per_square(searched, core, scene.post.shape),
-        "numbers": np.array([*unusable, extended_px, 0], np.int64),
+        "numbers": np.array([*unusable, extended_px, lacking_px, 0], np.int64),
     }
     if in_regions is not None:
         part["regions"] = in_regions.from_tile(core, reasons == EXCLUDED, searched)

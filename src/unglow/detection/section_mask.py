@@ -86,12 +86,12 @@ class Section:
         inside -= np.float32(0.5) * np.sign(inside)
         return cls(mask, inside * np.float32(2**level), level)
 
-    def find_median(self, image: Pixels) -> float:
-        """Return the median of an image in the frame of post on the section; 0 without one."""
+    def find_dark_level(self, image: Pixels) -> float:
+        """Return what a quarter of the section is below, in an image like post; 0 without one."""
         block = image.read(Window.from_shape(image.level_shape(self.level)), self.level)
         values = block[self.mask[: block.shape[0], : block.shape[1]]]
         values = values[np.isfinite(values)]
-        return float(np.median(values)) if values.size else 0.0
+        return float(np.quantile(values, 0.25)) if values.size else 0.0
 
     def mask_window(self, window: Window) -> NDArray[np.bool_]:
         """Return which px of a window of post lie on the section, ``window.shape`` bool."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 
-from unglow.core.settings import Checked, from_json, key
+from unglow.core.settings import Auto, Section, about
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
 _SIGMAS = 3.0
@@ -21,63 +18,56 @@ _FWHM = math.sqrt(8 * math.log(2))
 """Full width at half maximum of a Gaussian, in standard deviations."""
 
 
-@dataclass(frozen=True, slots=True)
-class DetectSettings(Checked):
+class DetectSettings(Section, frozen=True):
     """What counts as a candidate (config section ``detect``)."""
 
-    SECTION: ClassVar[str] = "detect"
-
-    fwhm_px: float = key(
-        "Width of a stained microbe on the image, px - full width at half maximum of the "
-        "search filter.",
-        default=3,
-        minimum=1,
-        maximum=15,
-    )
-    fdr: float = key(
-        "False-discovery rate that the threshold is chosen for, the share of false positives "
-        "among the candidates, estimated by the same search on the negated difference, and on"
-        " unstained control pairs where the sample sheet names some.",
-        default=0.05,
-        exclusiveMinimum=0,
-        maximum=1,
-    )
-    min_snr: float = key(
-        "Lowest signal-to-noise ratio that the threshold may have.",
-        default=3.5,
-        minimum=2.5,
-        maximum=100,
-    )
-    max_error_px: float = key(
-        "Places where the map is off by more than this, in px, are not searched.",
-        default=3,
-        exclusiveMinimum=0,
-        maximum=100,
-    )
-    threshold_from: str = key(
-        "Which estimate of the false-discovery rate has to be as low as fdr - that of the "
-        "negated difference (negative), that of unstained control pairs of the dye (control; "
-        "where there are none, the other one), or both (strictest).",
-        default="strictest",
-        enum=["strictest", "negative", "control"],
-    )
-    spoilt: str = key(
-        "Whether spoilt places of post (torn off, dirty, out of focus, bleached, moved) are "
-        "found and excluded from background, search and counts.",
-        default="auto",
-        enum=["auto", "never"],
-    )
-    max_spoilt: float = key(
-        "If more than this share of the section is spoilt, the pair is suspect.",
-        default=0.2,
-        minimum=0,
-        maximum=1,
-    )
-
-    @classmethod
-    def from_config(cls, section: Mapping[str, Any]) -> DetectSettings:
-        """Return the settings of a config section; `ConfigError` for a key that is not known."""
-        return from_json(cls, section)
+    fwhm_px: Annotated[
+        float,
+        about(
+            "Width of a stained microbe on the image, px - full width at half maximum of the "
+            "search filter.",
+            ge=1,
+            le=15,
+        ),
+    ] = 3
+    fdr: Annotated[
+        float,
+        about(
+            "False-discovery rate that the threshold is chosen for, the share of false positives "
+            "among the candidates, estimated by the same search on the negated difference, and on"
+            " unstained control pairs where the sample sheet names some.",
+            gt=0,
+            le=1,
+        ),
+    ] = 0.05
+    min_snr: Annotated[
+        float, about("Lowest signal-to-noise ratio that the threshold may have.", ge=2.5, le=100)
+    ] = 3.5
+    max_error_px: Annotated[
+        float,
+        about(
+            "Places where the map is off by more than this, in px, are not searched.", gt=0, le=100
+        ),
+    ] = 3
+    threshold_from: Annotated[
+        Literal["strictest", "negative", "control"],
+        about(
+            "Which estimate of the false-discovery rate has to be as low as fdr - that of the "
+            "negated difference (negative), that of unstained control pairs of the dye (control; "
+            "where there are none, the other one), or both (strictest)."
+        ),
+    ] = "strictest"
+    spoilt: Annotated[
+        Auto,
+        about(
+            "Whether spoilt places of post (torn off, dirty, out of focus, bleached, moved) are "
+            "found and excluded from background, search and counts."
+        ),
+    ] = "auto"
+    max_spoilt: Annotated[
+        float,
+        about("If more than this share of the section is spoilt, the pair is suspect.", ge=0, le=1),
+    ] = 0.2
 
     @property
     def ratio_settings(self) -> dict[str, float]:

@@ -4,43 +4,24 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow.core.errors import ConfigError, StoreError, UnglowError
-from unglow.core.windows import Window
 from unglow.export.images import whole_directory
 from unglow.io.detection_results import read_candidates
+from unglow.photometry.arrays import as_arrays
 from unglow.photometry.difference import open_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
 
     from unglow.io.detection_results import Candidates
     from unglow.photometry.difference import Image
 
 BLOCK = 1024
 """Side of the blocks that are read and written, and of the chunks of the copy, px."""
-
-
-class _Level:
-    """One pyramid level with the few attributes that dask asks of an array: (1, rows, cols)."""
-
-    ndim = 3
-
-    def __init__(self, store: Image, level: int) -> None:
-        self._store = store
-        self._level = level
-        self.shape = (1, *store.level_shape(level))
-        self.dtype = store.dtype
-
-    def __getitem__(self, index: tuple[slice, slice, slice]) -> NDArray[Any]:
-        channel, rows, cols = (s.indices(n) for s, n in zip(index, self.shape, strict=True))
-        window = Window(rows[0], rows[1], cols[0], cols[1])
-        return self._store.read(window, self._level)[np.newaxis][: channel[1] - channel[0]]
 
 
 def export_spatialdata(
@@ -150,23 +131,12 @@ def _image(store: Image) -> object:
     else:
         to_global = transformations.Identity()
     levels = {}
-    for level in range(store.levels):
+    for level, array in enumerate(as_arrays(store)):
         image = models.Image2DModel.parse(
-            _lazy(store, level),
+            import_module("dask.array").from_zarr(array, chunks=(BLOCK, BLOCK))[np.newaxis],
             dims=("c", "y", "x"),
             c_coords=[store.name],
             transformations={"global": to_global},
         )
         levels[f"scale{level}"] = image.to_dataset(name="image")
     return import_module("xarray").DataTree.from_dict(levels)
-
-
-def _lazy(store: Image, level: int) -> object:
-    image = _Level(store, level)
-    # With a name and an empty sample given, dask need not read the image to make them itself.
-    return import_module("dask.array").from_array(
-        image,
-        chunks=tuple(min(n, BLOCK) for n in image.shape),
-        name=f"{store.path}-{level}-{store.digest}",
-        meta=np.empty((0, 0, 0), dtype=image.dtype),
-    )

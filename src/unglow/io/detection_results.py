@@ -6,22 +6,24 @@ Without the libraries of the search itself, for figures, exports and pairs that 
 from __future__ import annotations
 
 import csv
+import math
 import sys
 from array import array
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from unglow.core.archive import load_arrays, make_damage_error, save_arrays
 from unglow.core.errors import InputError
-from unglow.core.files import check_shape, limit_lines, open_text, read_json
-from unglow.core.reasons import SHAPE
+from unglow.core.files import limit_lines, open_text
+from unglow.core.reasons import Sentence
+from unglow.core.records import RecordError, read_record, to_record
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -36,36 +38,75 @@ SHOWN = ("x", "y", "snr", "fdr")
 """Columns that figures show."""
 NOT_COUNTED = ("outside", "beside_spoilt", "sharp", "misregistered")
 """Words in the column ``flags`` of those that are listed and not counted as candidates."""
-_STATUSES = ("ok", "failed")
-_INTERVAL = (None, [float, float])
-_CANDIDATES = {
-    "method?": str,
-    "is_control?": bool,
-    "settings?": {"fwhm_px?": float, "fdr?": float, "spoilt?": str},
-    **dict.fromkeys(("candidates?", "not_counted?", "searched_px?"), (None, int)),
-    **dict.fromkeys(("fdr?", "fdr_control?", "threshold_snr?", "spot_width_px?"), (None, float)),
-    **dict.fromkeys(("area_mm2?", "density_per_mm2?"), (None, float)),
-    **dict.fromkeys(("fdr_ci95?", "fdr_control_ci95?", "density_ci95_per_mm2?"), _INTERVAL),
-    "masked_px?": {...: int},
-    "controls?": (None, [{"sample?": str, "reason": (None, str)}, ...]),
-    "by_threshold?": [{...: (float, [float, float])}, ...],  # with intervals by controls
-    "brightest_negatives?": [[float, float, float], ...],
-    "completeness?": (None, {}),
-    "reasons?": [SHAPE, ...],
-    "notes?": [SHAPE, ...],
-    "spoilt?": {
-        "share": float,
-        "places": int,
-        "by_reason": {...: {"places": int, "area_px": int, "share": float}},
-        "largest": [
-            {"reason": str, "x": float, "y": float, "area_px": int, "strength?": float},
-            ...,
-        ],
-        "widths?": {...: float},
-        "below_share?": float,
-    },
-}
-"""What detection.json holds, see `unglow.core.files`; older versions had less of it."""
+_Number = float | None
+_Interval = tuple[float, float] | None
+
+
+class _Settings(msgspec.Struct):
+    fwhm_px: float = math.nan
+    fdr: float = math.nan
+    spoilt: str = ""
+
+
+class _Control(msgspec.Struct):
+    reason: str | None
+    sample: str = ""
+
+
+class _Reason(msgspec.Struct):
+    places: int
+    area_px: int
+    share: float
+
+
+class _Place(msgspec.Struct):
+    reason: str
+    x: float
+    y: float
+    area_px: int
+    strength: float = math.nan
+
+
+class _Spoilt(msgspec.Struct):
+    share: float
+    places: int
+    by_reason: dict[str, _Reason]
+    largest: list[_Place]
+    widths: dict[str, float] = msgspec.field(default_factory=dict)
+    below_share: float = math.nan
+
+
+class _Failed(msgspec.Struct, tag_field="status", tag="failed"):
+    reason: str
+
+
+class _Searched(msgspec.Struct, tag_field="status", tag="ok"):
+    """What detection.json holds of a search; older versions had less of it."""
+
+    reason: None = None
+    method: str = ""
+    candidates: int | None = None
+    fdr: _Number = None
+    density_per_mm2: _Number = None
+    density_ci95_per_mm2: _Interval = None
+    is_control: bool = False
+    settings: _Settings = msgspec.field(default_factory=_Settings)
+    not_counted: int | None = None
+    searched_px: int | None = None
+    fdr_control: _Number = None
+    threshold_snr: _Number = None
+    spot_width_px: _Number = None
+    area_mm2: _Number = None
+    fdr_ci95: _Interval = None
+    fdr_control_ci95: _Interval = None
+    masked_px: dict[str, int] = msgspec.field(default_factory=dict)
+    controls: list[_Control] | None = None
+    by_threshold: list[dict[str, float | _Interval]] = msgspec.field(default_factory=list)
+    brightest_negatives: list[tuple[float, float, float]] = msgspec.field(default_factory=list)
+    completeness: dict[str, Any] | None = None
+    reasons: list[Sentence] = msgspec.field(default_factory=list)
+    notes: list[Sentence] = msgspec.field(default_factory=list)
+    spoilt: _Spoilt | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +163,7 @@ def read_candidates(path: Path, columns: Collection[str] | None = None) -> Candi
     InputError
         It cannot be read, or is not such a table.
     """
-    with _name_damage(path):
+    try:
         with open_text(path) as stream:
             rows = csv.reader(limit_lines(stream), strict=True)
             names = next(rows, [])
@@ -140,18 +181,11 @@ def read_candidates(path: Path, columns: Collection[str] | None = None) -> Candi
                 for name, column in cells.items():
                     column.append(float(named[name] or "nan"))
         numbers = {name: np.array(column) for name, column in cells.items()}
-    return Candidates(numbers, tuple(flags))
-
-
-@contextmanager
-def _name_damage(path: Path) -> Iterator[None]:
-    """Raise InputError for what reading a file raises that unglow has not written like this."""
-    try:
-        yield
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from error
-    except (KeyError, TypeError, ValueError, csv.Error) as error:
+    except (ValueError, csv.Error) as error:
         raise InputError(f"{path} is damaged or was edited; delete it and run again.") from error
+    return Candidates(numbers, tuple(flags))
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -162,11 +196,15 @@ def read_report(path: Path) -> dict[str, Any]:
     InputError
         It cannot be read, or is not such a report.
     """
-    with _name_damage(path):
-        report: dict[str, Any] = read_json(path)
-        _STATUSES.index(report["status"])
-        failed = report["status"] == "failed"
-        check_shape(report, {"reason": str} if failed else {"reason?": None, **_CANDIDATES})
+    try:
+        report = read_record(path, dict[str, Any])
+        to_record(report, _Failed | _Searched)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from error
+    except RecordError as error:
+        raise InputError(
+            f"{path} is damaged or was edited ({error}); delete it and run again."
+        ) from error
     return report
 
 

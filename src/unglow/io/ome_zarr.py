@@ -62,6 +62,9 @@ class _Image:
     ----------
     planes, projection
         (t, z) of each plane, and how they are put together; None for a single one.
+    step
+        Rows and columns that are read at once, px: a chunk, but of what is compressed once more in
+        a ZIP file a whole shard, as each read begins at its first byte.
     """
 
     header: TiffHeader
@@ -69,13 +72,14 @@ class _Image:
     axes: tuple[str, ...]
     planes: tuple[tuple[int, int], ...]
     projection: str | None
+    step: tuple[int, int]
 
     def chunk(self, axis: str) -> int:
         """Return the length of a chunk along an axis, px."""
         return self.array.chunks[self.axes.index(axis)] if axis in self.axes else 1
 
     def part(self, **at: slice | int) -> NDArray[Any]:
-        """Read a part of one chunk, by axis; axes that the image lacks are excluded."""
+        """Read a part of one file, by axis; axes that the image lacks are excluded."""
         return self.array.read_part([at[axis] for axis in self.axes])
 
 
@@ -107,9 +111,11 @@ def _resolve(path: str, plane: Plane) -> _Image:
         raise
     # Damaged metadata raise nearly anything.
     except Exception as exc:
+        remedy = "copy it again or export it again"
+        if "Duplicate filename" in str(exc):  # zarr-python's, of attributes that were set later
+            remedy = "unpack it into a folder that ends in .ome.zarr"
         raise InputError(
-            f"'{path}' is not an OME-Zarr image that can be read ({shorten_reason(exc)}): "
-            "copy it again or export it again."
+            f"'{path}' is not an OME-Zarr image that can be read ({shorten_reason(exc)}): {remedy}."
         ) from exc
 
 
@@ -167,7 +173,8 @@ def _open_image(store: Path, path: str, plane: Plane) -> _Image:
         plane={**plane, "series": series},
         notes=tuple(notes),
     )
-    return _Image(header, array, axes, picks, projection)
+    step = (array.file_shape if stored else array.chunks)[-2:]
+    return _Image(header, array, axes, picks, projection, (step[0], step[1]))
 
 
 def _metadata(group: Node) -> dict[str, Any]:
@@ -352,7 +359,7 @@ class OmeZarrReader:
         for t, z in image.planes:
             for group in groups.values():
                 first, last = min(c for _, c in group), max(c for _, c in group)
-                for _, part in cells(window, (image.chunk("y"), image.chunk("x"))):
+                for _, part in cells(window, image.step):
                     block = self._part(t, slice(first, last + 1), z, *part.slices)
                     target = part.shift(-window.y0, -window.x0).slices
                     for i, c in group:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
 
 from unglow.core.errors import StoreError
-from unglow.core.files import check_shape, read_json, write_json
-from unglow.core.reasons import SHAPE, from_json, to_json
+from unglow.core.files import write_json
+from unglow.core.reasons import Sentence, to_json
+from unglow.core.records import RecordError, read_record, to_plain
 from unglow.io.raw_header import TiffHeader
 from unglow.io.zarr import StoreLayout
 
@@ -16,17 +19,37 @@ VERSION = 1
 """Of plan.json."""
 ROLES = ("post", "pre")
 """The images of a pair, the reference first."""
-_IMAGE = {"name": str, "fingerprint": str, "header": {}, "bright_field?": bool}
-_SHAPE = {
-    "status": str,
-    "reason": (None, str),
-    "choice": {"names?": [str, ...]},
-    "images": dict.fromkeys(ROLES, _IMAGE),
-    "channels": {key: [int, ...] for key in ROLES},
-    "doubts?": [SHAPE, ...],
-    "layouts": {key: {} for key in (*ROLES, "derived")},
-}
-"""What plan.json holds; see `unglow.core.files`."""
+
+
+class _Image(msgspec.Struct):
+    name: str
+    fingerprint: str
+    header: TiffHeader
+    bright_field: bool = False
+
+
+_Each = TypeVar("_Each")
+
+
+class _Roles(msgspec.Struct, Generic[_Each]):
+    post: _Each
+    pre: _Each
+
+
+class _Layouts(_Roles[StoreLayout]):
+    derived: StoreLayout
+
+
+class _File(msgspec.Struct):
+    """What plan.json holds."""
+
+    version: Literal[1]
+    reason: str | None
+    choice: dict[str, Any]
+    images: _Roles[_Image]
+    channels: _Roles[tuple[int, ...]]
+    layouts: _Layouts
+    doubts: tuple[Sentence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +92,7 @@ class Plan:
             images[role] = {
                 "name": name,
                 "fingerprint": self.fingerprints[role],
-                "header": {**header.to_dict(), "path": name},
+                "header": {**to_plain(header), "path": name},
                 **({"bright_field": True} if role in self.bright_field else {}),
             }
         write_json(
@@ -82,7 +105,7 @@ class Plan:
                 "channels": {role: list(c) for role, c in self.channels.items()},
                 "choice": self.choice,
                 **({"doubts": to_json(self.doubts)} if self.doubts else {}),
-                "layouts": {role: layout.to_dict() for role, layout in self.layouts.items()},
+                "layouts": to_plain(self.layouts),
             },
         )
 
@@ -98,27 +121,20 @@ class Plan:
             The file is damaged or from another version.
         """
         try:
-            stored = read_json(path)
-            if stored["version"] != VERSION:
-                raise ValueError(f"its version is {stored['version']}, not {VERSION}")  # noqa: TRY301
-            check_shape(stored, _SHAPE)
-            images = stored["images"]
-            names = {role: image["name"] for role, image in images.items()}
-            headers = {
-                role: TiffHeader.from_dict({**images[role]["header"], "path": str(place)})
-                for role, place in (names if raw is None else raw).items()
-            }
-            return cls(
-                headers=headers,
-                channels={role: tuple(c) for role, c in stored["channels"].items()},
-                choice=stored["choice"],
-                layouts={r: StoreLayout.from_dict(v) for r, v in stored["layouts"].items()},
-                fingerprints={role: image["fingerprint"] for role, image in images.items()},
-                reason=stored["reason"],
-                doubts=tuple(from_json(stored.get("doubts", ()))),
-                bright_field=tuple(r for r, v in images.items() if v.get("bright_field")),
-            )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            stored = read_record(path, _File)
+        except RecordError as error:
             raise StoreError(
                 f"{path} is not a whole plan of this version ({error}): delete it and run again."
             ) from error
+        images = {role: getattr(stored.images, role) for role in ROLES}
+        places = {role: image.name for role, image in images.items()} if raw is None else raw
+        return cls(
+            headers={role: replace(images[role].header, path=str(p)) for role, p in places.items()},
+            channels={role: getattr(stored.channels, role) for role in ROLES},
+            choice=stored.choice,
+            layouts={key: getattr(stored.layouts, key) for key in (*ROLES, "derived")},
+            fingerprints={role: image.fingerprint for role, image in images.items()},
+            reason=stored.reason,
+            doubts=stored.doubts,
+            bright_field=tuple(role for role, image in images.items() if image.bright_field),
+        )

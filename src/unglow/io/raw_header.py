@@ -7,31 +7,16 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
-
-from unglow.core.files import check_shape
 
 Layout: TypeAlias = Literal["tiles", "strips", "single strip"]
 Plane: TypeAlias = dict[str, int | str | None]
 """Choice of one image of a file: ``series`` (int), ``z`` and ``t`` (int, ``max`` or ``mean``);
 None where nothing is chosen."""
-_SHAPE = {
-    **dict.fromkeys(("path", "dtype", "layout", "compression"), str),
-    **{key: [int, int] for key in ("shape", "unit")},
-    **dict.fromkeys(("planar", "separate", "big_endian", "bigtiff", "raw", "streams"), bool),
-    **dict.fromkeys(("predictor", "file_bytes", "segments", "decode_bytes"), int),
-    **dict.fromkeys(("kept_bytes", "parts"), int),
-    "channels": [{"name": str, "alpha": bool}, ...],
-    "pixel_size_um": (None, [float, float]),
-    "axes": {...: int},
-    "plane": {...: (None, int, str)},
-    **{key: [str, ...] for key in ("problems", "notes")},
-}
-"""Of a header as JSON; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +31,7 @@ class ChannelInfo:
 class TiffHeader:
     """The layout of one image in a TIFF file, from its headers alone.
 
-    It goes through JSON unchanged (`to_dict`, `from_dict`), so that it can be cached on disk.
+    It goes through JSON unchanged (`unglow.core.records`), so that it can be cached on disk.
 
     Attributes
     ----------
@@ -145,29 +130,6 @@ class TiffHeader:
     def preferred(self) -> Literal["rows", "windows"]:
         """``rows``: read full-width bands from top to bottom; ``windows``: any window (tiles)."""
         return "windows" if self.layout == "tiles" and self.unit[1] < self.shape[1] else "rows"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> TiffHeader:
-        """Return the header that `to_dict` gave, also after JSON.
-
-        Raises
-        ------
-        ValueError
-            The dictionary has other keys (another version wrote it).
-        """
-        if set(plain) != {field.name for field in fields(cls)}:
-            raise ValueError("not a TiffHeader of this version of unglow")
-        check_shape(plain, _SHAPE)
-        values = dict(plain)
-        for key in ("shape", "unit", "pixel_size_um", "problems", "notes"):
-            if values[key] is not None:
-                values[key] = tuple(values[key])
-        values["channels"] = tuple(ChannelInfo(**channel) for channel in values["channels"])
-        return cls(**values)
 
 
 ENDINGS = (".zarr", ".ozx", ".zarr.zip")

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 import numpy as np
 
-from unglow.core.files import check_shape
+from unglow.core.records import to_record
 from unglow.core.windows import SamePixels, Window, merge_runs
 
 if TYPE_CHECKING:
@@ -116,14 +117,17 @@ MOST_SHARE, LEAST_SHARE = 0.2, 0.001
 """What is lost of a section is too much above the former share, and no reason for a warning below
 the latter."""
 
-_SHAPE = {
-    **dict.fromkeys(("file", "unit"), str),
-    **dict.fromkeys(("count", "of"), int),
-    "share": float,
-    "rectangles_px": [[int, int, int, int], ...],
-    "values?": [float, ...],
-}
-"""Of the attribute; see `unglow.core.files`."""
+
+class _Attribute(msgspec.Struct):
+    """Of the root of a store, as `NotStored.to_json` writes it."""
+
+    file: str
+    unit: str
+    count: int
+    of: int
+    share: float
+    rectangles_px: list[tuple[int, int, int, int]]
+    values: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -213,17 +217,14 @@ class NotStored:
     def from_attributes(cls, attributes: Mapping[str, Any]) -> Self | None:
         """Return what the attributes of a store say; None if everything is stored.
 
-        ValueError if they cannot be what `to_json` gave.
+        RecordError if they cannot be what `to_json` gave.
         """
         entry = attributes.get(ATTRIBUTE)
         if entry is None:
             return None
-        check_shape(entry, _SHAPE)
-        rectangles = tuple(Window(y0, y1, x0, x1) for y0, x0, y1, x1 in entry["rectangles_px"])
-        return cls(
-            entry["file"], entry["unit"], entry["count"], entry["of"], entry["share"], rectangles,
-            tuple(entry.get("values", ())),
-        )  # fmt: skip
+        one = to_record(entry, _Attribute)
+        rectangles = tuple(Window(y0, y1, x0, x1) for y0, x0, y1, x1 in one.rectangles_px)
+        return cls(one.file, one.unit, one.count, one.of, one.share, rectangles, one.values)
 
     def to_json(self) -> dict[str, Any]:
         """Return the attribute; rectangles are [y0, x0, y1, x1]."""

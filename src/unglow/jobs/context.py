@@ -15,6 +15,7 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import currentframe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
@@ -164,7 +165,8 @@ class Job:
         if debugged:
             self._begin_block()
             sys.breakpointhook = _open_debugger().set_trace
-            _open_debugger().set_trace(sys._getframe(1))  # noqa: SLF001 (of the script)
+            here = currentframe()
+            _open_debugger().set_trace(here and here.f_back)  # in the script
             return self
         try:
             self._learn()

@@ -147,9 +147,9 @@ class ProfileLineFilter:
 
 
 if __name__ == "__main__":
-    from snakemake.cli import main
+    from unglow.jobs.watchdog import leave  # first: the end that it registers is then the last
 
-    from unglow.jobs.watchdog import leave
+    from snakemake.cli import main  # isort: skip
 
     if "--verbose" not in sys.argv:
         sys.stderr = ProfileLineFilter(sys.stderr)

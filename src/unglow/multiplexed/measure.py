@@ -169,7 +169,7 @@ def _choose_gain(scale: Scale, evidence: Evidence) -> MethodResult | None:
     names = (scale.default, *scale.methods, None)
     for name in names:
         if name is None:
-            alone = replace(ScaleSettings(), methods=("linear",), gain_map="never")
+            alone = ScaleSettings(methods=("linear",), gain_map="never")
             return ESTIMATORS["linear"](evidence, alone)
         if not METHODS[name].is_given and scale.methods[name].ok:
             return scale.methods[name]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import msgspec
 import numpy as np
 
 from unglow.core.archive import (
@@ -21,8 +22,9 @@ from unglow.core.archive import (
     save_arrays,
     select_arrays,
 )
-from unglow.core.files import check_shape, read_json, write_json
-from unglow.core.reasons import SHAPE, from_json, to_json
+from unglow.core.files import write_json
+from unglow.core.reasons import Sentence
+from unglow.core.records import RecordError, read_record, to_plain, to_record
 from unglow.multiplexed.slide import Channel, Slide
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import Scale
@@ -38,50 +40,61 @@ if TYPE_CHECKING:
 
 
 _VERSION = 1
-_CHANNEL = {
-    "name": str,
-    "image": int,
-    "number": int,
-    "cycle": int,
-    "removed": bool,
-    "exposure": (None, float),
-    "background": (None, str, [str, ...]),
-}
-_SLIDE = {
-    "shape": [int, int],
-    "dtype": str,
-    "pixel_size_um": (None, [float, float]),
-    "images": [{"name": str, "fingerprint": str}, ...],
-    "channels": [_CHANNEL, ...],
-    "registered_on": {...: str},
-    "reference?": int,
-    "cycles?": {
-        ...: {
-            "status": str,
-            "reasons": [SHAPE, ...],
-            "loop_px": (None, {...: (None, float)}),
-            "spoilt?": (None, {"share": float, "by_reason": {...: {"share": float}}}),
-        }
-    },
-    "reason": (None, str),
-}
-_MARKER_SCALE = {
-    "expected_gain": (None, float),
-    "residual_px": (None, [float, float]),
-    "residual_error_px": (None, float),
-    "blocks": int,
-}
-_SUBTRACTION = {
-    "dtype": str,
-    "rounding": str,
-    "images": [str, ...],
-    "reason": (None, str),
-    "left_out?": {...: str},
-    "markers": {...: {"method": str, "below": float, "above": float, "levels": [float, float]}},
-}
-"""What the files of a slide hold; see `unglow.core.files`."""
-_UNFIT = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What reading raises if a file holds other things."""
+
+
+class _Head(msgspec.Struct):
+    version: Literal[1]
+    reason: str | None
+
+
+class _Image(msgspec.Struct):
+    name: str
+    fingerprint: str
+
+
+class _Share(msgspec.Struct):
+    share: float
+
+
+class _Spoilt(msgspec.Struct):
+    share: float
+    places: int
+    by_reason: dict[str, _Share]
+
+
+class _Cycle(msgspec.Struct):
+    status: str
+    reasons: tuple[Sentence, ...]
+    loop_px: dict[str, float | None] | None
+    spoilt: dict[str, Any] | None = None
+
+
+class _Slide(_Head):
+    """What ``slide.json`` holds."""
+
+    shape: tuple[int, int]
+    dtype: str
+    pixel_size_um: tuple[float, float] | None
+    images: list[_Image]
+    channels: tuple[Channel, ...]
+    registered_on: dict[int, str]
+    reference: int | None = None
+    cycles: dict[int, _Cycle] = msgspec.field(default_factory=dict)
+
+
+class _Marker(msgspec.Struct):
+    """What ``scale.json`` of a slide holds of a marker in addition to its scale."""
+
+    expected_gain: float | None
+    residual_px: tuple[float, float] | None
+    residual_error_px: float | None
+    blocks: int
+
+
+class _Scales(_Head):
+    markers: dict[str, dict[str, Any]]
+
+
 _KINDS = ("before", "background", "after")
 # Bytes of a file's name, with room for its ending, for a number and for temporary files.
 _LONGEST_FILE_NAME = 200
@@ -146,48 +159,37 @@ class SlideRecord:
             "dtype": self.dtype,
             "pixel_size_um": self.pixel_size_um and list(self.pixel_size_um),
             "images": [{"name": image.name, "fingerprint": print_} for image, print_ in images],
-            "channels": [channel.to_dict() for channel in slide.channels],
+            "channels": to_plain(slide.channels),
             "registered_on": {str(cycle): name for cycle, name in slide.registered_on.items()},
         }
         if self.cycles:
             content["reference"] = slide.frame_cycle
-            content["cycles"] = {
-                str(cycle): {**asdict(one), "reasons": to_json(one.reasons)}
-                for cycle, one in self.cycles.items()
-            }
+            content["cycles"] = {str(cycle): to_plain(one) for cycle, one in self.cycles.items()}
         _write(path, self.reason, content)
 
     @classmethod
     def load(cls, path: Path) -> SlideRecord:
         """Read ``slide.json``; StoreError if it is damaged."""
         try:
-            content = _read(path)
-            check_shape(content, _SLIDE)
-            on = {int(cycle): name for cycle, name in content["registered_on"].items()}
-            images, size = content["images"], content["pixel_size_um"]
-            slide = Slide(
-                path.absolute().parent.name,
-                tuple(Path(image["name"]) for image in images),
-                tuple(Channel.from_dict(channel) for channel in content["channels"]),
-                on,
-                content.get("reference"),
-            )
-            cycles = {
-                int(cycle): CycleState(
-                    one["status"],
-                    tuple(from_json(one["reasons"])),
-                    one["loop_px"],
-                    one.get("spoilt"),
-                )
-                for cycle, one in content.get("cycles", {}).items()
-            }
-            rows, cols = content["shape"]
-            prints = tuple(image["fingerprint"] for image in images)
-            size = None if size is None else (size[0], size[1])
-            about = content["dtype"], size, prints, content["reason"], cycles
-            return cls(slide, (rows, cols), *about)
-        except _UNFIT as error:
-            raise make_damage_error(path) from error
+            stored = read_record(path, _Slide)
+            for one in stored.cycles.values():
+                to_record(one.spoilt, _Spoilt | None)
+        except RecordError as error:
+            raise make_damage_error(path, error) from error
+        slide = Slide(
+            path.absolute().parent.name,
+            tuple(Path(image.name) for image in stored.images),
+            stored.channels,
+            stored.registered_on,
+            stored.reference,
+        )
+        cycles = {
+            cycle: CycleState(one.status, one.reasons, one.loop_px, one.spoilt)
+            for cycle, one in stored.cycles.items()
+        }
+        prints = tuple(image.fingerprint for image in stored.images)
+        about = stored.shape, stored.dtype, stored.pixel_size_um, prints, stored.reason, cycles
+        return cls(slide, *about)
 
 
 def usable(slide: Slide, states: Mapping[int, CycleState]) -> tuple[Slide, dict[str, str]]:
@@ -247,7 +249,7 @@ def save_scales(
         if marker.name in found:
             own, moves = found[marker.name], [list(move) for move in slide.moves_of(marker)]
             markers[marker.name] = {
-                "background": marker.to_dict()["background"],
+                "background": to_plain(marker.background),
                 "move": moves[0] if moves else None,
                 **({"moves": moves} if len(moves) > 1 else {}),
                 "expected_gain": own.expected_gain,
@@ -262,21 +264,16 @@ def save_scales(
 def load_scales(path: Path) -> dict[str, MarkerScale]:
     """Read ``scale.json`` of a slide by marker; StoreError if it is damaged."""
     try:
-        return {name: _marker_scale(one) for name, one in _read(path)["markers"].items()}
-    except _UNFIT as error:
-        raise make_damage_error(path) from error
+        markers = read_record(path, _Scales).markers
+        return {name: _marker_scale(one) for name, one in markers.items()}
+    except RecordError as error:
+        raise make_damage_error(path, error) from error
 
 
 def _marker_scale(entry: Mapping[str, Any]) -> MarkerScale:
-    check_shape(entry, _MARKER_SCALE)
-    shift = entry["residual_px"]
-    return MarkerScale(
-        Scale.from_json(entry),
-        entry["expected_gain"],
-        None if shift is None else (shift[0], shift[1]),
-        entry["residual_error_px"],
-        entry["blocks"],
-    )
+    own = to_record(entry, _Marker)
+    rest = own.expected_gain, own.residual_px, own.residual_error_px, own.blocks
+    return MarkerScale(Scale.from_json(entry), *rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,41 +322,25 @@ class Subtraction:
     dtype: str
     rounding: str
     images: tuple[str, ...]
-    markers: Mapping[str, MarkerSubtraction]
+    markers: dict[str, MarkerSubtraction]
     reason: str | None = None
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Write ``subtraction.json``."""
-        markers = {
-            name: {
-                "method": one.method,
-                "below": one.below,
-                "above": one.above,
-                "levels": list(one.levels),
-            }
-            for name, one in self.markers.items()
-        }
         about = {"dtype": self.dtype, "rounding": self.rounding, "images": list(self.images)}
-        lacks = {"left_out": dict(self.left_out)} if self.left_out else {}
-        _write(path, self.reason, {**about, "markers": markers, **lacks})
+        lacks = {"left_out": self.left_out} if self.left_out else {}
+        _write(path, self.reason, {**about, "markers": to_plain(self.markers), **lacks})
 
     @classmethod
     def load(cls, path: Path) -> Subtraction:
         """Read ``subtraction.json``; StoreError if it is damaged."""
         try:
-            content = _read(path)
-            check_shape(content, _SUBTRACTION)
-            markers = {
-                name: MarkerSubtraction(
-                    one["method"], one["below"], one["above"], (one["levels"][0], one["levels"][1])
-                )
-                for name, one in content["markers"].items()
-            }
-            about = content["dtype"], content["rounding"], tuple(content["images"])
-            return cls(*about, markers, content["reason"], content.get("left_out", {}))
-        except _UNFIT as error:
-            raise make_damage_error(path) from error
+            content = read_record(path, dict[str, Any])
+            to_record(content, _Head)
+            return to_record(content, cls)
+        except RecordError as error:
+            raise make_damage_error(path, error) from error
 
 
 def save_residues(path: Path, histograms: Sequence[DifferenceHistogram]) -> None:
@@ -438,14 +419,6 @@ def name_figure_files(markers: Iterable[str]) -> dict[str, str]:
 def _write(path: Path, reason: str | None, content: Mapping[str, Any]) -> None:
     status = "ok" if reason is None else "failed"
     write_json(path, {"version": _VERSION, "status": status, "reason": reason, **content})
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read an object of this version; ValueError or KeyError if it is none."""
-    content: dict[str, Any] = read_json(path)
-    if content["version"] != _VERSION:
-        raise ValueError(f"version {content['version']}")
-    return content
 
 
 def save_records(path: Path, records: Sequence[Saved | None]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -87,20 +87,6 @@ class Channel:
         """Names of all that is subtracted from it."""
         one = self.background
         return () if one is None else (one,) if isinstance(one, str) else one
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the channel for JSON, and for ``params`` of a rule."""
-        plain = {name: getattr(self, name) for name in self.__slots__}
-        if isinstance(self.background, tuple):
-            plain["background"] = list(self.background)
-        return plain
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Channel:
-        """Return the channel that `to_dict` gave."""
-        background = plain.get("background")
-        several = tuple(background) if isinstance(background, list) else background
-        return cls(**{**plain, "background": several})
 
 
 @dataclass(frozen=True, slots=True)

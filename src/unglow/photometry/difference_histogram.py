@@ -45,6 +45,10 @@ class DifferenceHistogram(Counts):
     counts: NDArray[np.int64]
     missing: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
 
+    def __post_init__(self) -> None:
+        if len(self.counts) < 3 or self.counts.min() < 0 or not self.step > 0:
+            raise ValueError("no histogram has such counts, or such a step")
+
     @classmethod
     def create(cls, lo: float, hi: float, step: float) -> DifferenceHistogram:
         """Return an empty histogram whose bin centres, multiples of ``step``, cover lo to hi.

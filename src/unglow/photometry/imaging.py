@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from unglow.core.kernels import kernel, lay_rows
 from unglow.memory import BLUR_REACH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -80,16 +80,6 @@ class NoiseModel:
         variance *= np.float32(shot)
         variance += np.float32(read)
         return np.maximum(variance, np.float32(self.least), out=variance)
-
-    def to_json(self) -> dict[str, float]:
-        """Return plain JSON types."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> NoiseModel:
-        """Build from what `to_json` gave; other keys are left alone."""
-        names = cls.__slots__
-        return cls(**{name: float(values[name]) for name in names})
 
 
 WIDEST = 2.0
@@ -181,7 +171,7 @@ class Sharpness:
 
     width_px: float
     error_px: float
-    blurred: str | None
+    blurred: Literal["post", "pre"] | None
     held_out: float
     blocks: int
 
@@ -189,22 +179,6 @@ class Sharpness:
     def blur(self) -> Blur | None:
         """What is applied, and to which image."""
         return None if self.blurred is None else Blur(self.blurred, abs(self.width_px))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the entry "sharpness" of ``scale.json``."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any] | None) -> Sharpness | None:
-        """Read what `to_json` gave; None stays None. TypeError or ValueError if it is no such."""
-        if values is None:
-            return None
-        found = cls(**values)
-        if found.blur is not None and not (
-            found.blurred in ("post", "pre") and 0 < found.blur.width_px <= WIDEST
-        ):
-            raise ValueError(f"nothing is blurred by {found.width_px} px")
-        return found
 
 
 @lru_cache(maxsize=64)

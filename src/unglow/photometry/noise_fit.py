@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.records import to_plain
 from unglow.core.rounding import round_digits
 from unglow.memory import CELL
 from unglow.photometry.cells import GROUPS, LEAST_CELLS, NoiseCells
@@ -89,7 +90,7 @@ class NoiseFit:
     def to_json(self) -> dict[str, Any]:
         """Return the entry "noise" of ``scale.json``."""
         return {
-            **{name: round_digits(value) for name, value in self.model.to_json().items()},
+            **{name: round_digits(value) for name, value in to_plain(self.model).items()},
             "cells": self.cells,
             "misfit_px2": round_digits(self.registration),
         }

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from unglow.core.progress import step
+from unglow.core.records import to_record
 from unglow.core.rounding import round_digits
 from unglow.core.windows import grid
 from unglow.io.zarr.reader import ChunkCache
@@ -82,7 +83,7 @@ def compare(spectra: Spectra, gain: float) -> Sharpness | None:
         and ratio <= 1 - LEAST_GAIN
         and sigmas <= -_HELD_OUT_SIGMAS
     )
-    sharper = "pre" if s > 0 else "post"
+    sharper: Literal["pre", "post"] = "pre" if s > 0 else "post"
     return Sharpness(
         width_px=round_digits(math.copysign(math.sqrt(abs(s)), s), 5),
         error_px=round_digits(math.sqrt(abs(s) + error) - math.sqrt(abs(s)), 5),
@@ -269,7 +270,7 @@ def _sharpness(evidence: Evidence, images: tuple[Pixels, Pixels], scale: Scale) 
         (post.read, pre.read),
         spectra.choose_textured(bins),
         bins.tops,
-        NoiseModel.from_json(noise),
+        to_record(noise, NoiseModel),
         transform,
     )
     return compare(measured, gain)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.errors import describe
+from unglow.core.errors import UnglowError, describe
 from unglow.core.levels import LEVELS
 from unglow.core.reasons import DETAILS, list_details
 from unglow.core.rounding import Measured, ends, share
@@ -129,13 +129,13 @@ def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
     try:
         found = SlideResults.read(place)
         missing = next((name for name in SLIDE_FILES if not (place / name).is_file()), None)
-    except Exception as error:  # noqa: BLE001 (damaged files cost these rows, not the table)
+    except (UnglowError, OSError) as error:  # damaged files cost these rows, not the table
         return [{**own, **unreadable_columns(error)} for own in names.values()]
 
     def row(marker: str) -> dict[str, Any]:
         try:
             return _row(marker, found, entry, missing)
-        except Exception as error:  # noqa: BLE001 (a damaged map costs the rows of its cycle)
+        except (UnglowError, OSError) as error:  # a damaged map costs the rows of its cycle
             return unreadable_columns(error)
 
     return [{**own, **row(marker)} for marker, own in names.items()]

@@ -216,7 +216,7 @@ def _columns(entry: Entry, results: Path) -> dict[str, Any]:
         return {"status": "incomplete", "reasons": sentence}
     try:
         return _fill_columns(entry, results)
-    except Exception as error:  # noqa: BLE001 (a damaged file costs one row, not the table)
+    except (UnglowError, OSError) as error:  # a damaged file costs one row, not the table
         return unreadable_columns(error)
 
 
@@ -247,24 +247,28 @@ def _fill_columns(entry: Entry, results: Path) -> dict[str, Any]:
     }
 
 
+_SEARCHED = ("method", "candidates", "fdr", "density_per_mm2", "density_ci95_per_mm2")
+
+
 def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) -> dict[str, Any]:
     """Return what was found on the difference of a method; nothing for all but the default one."""
-    try:
-        if detection["method"] != method or detection["status"] != "ok":
-            return {}
-        density, control = detection["density_per_mm2"], detection.get("fdr_control")
-        return {
-            "candidates": detection["candidates"],
-            "searched": (detection.get("searched_px"), detection.get("area_mm2")),
-            **interval_columns(_FDR, detection["fdr"], detection.get("fdr_ci95")),
-            **interval_columns(_DENSITY, density, detection["density_ci95_per_mm2"]),
-            **interval_columns(_FDR_CONTROL, control, detection.get("fdr_control_ci95")),
-            "spot_width_px": detection.get("spot_width_px"),
-            "searched_width_px": detection.get("settings", {}).get("fwhm_px"),
-            **spoilt_columns(detection),
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise make_damage_error(path) from error
+    get = detection.get
+    if get("status") != "ok":
+        return {}
+    if missing := [key for key in _SEARCHED if key not in detection]:
+        raise make_damage_error(path, f"{missing[0]}: it is missing")
+    if get("method") != method:
+        return {}
+    return {
+        "candidates": get("candidates"),
+        "searched": (get("searched_px"), get("area_mm2")),
+        **interval_columns(_FDR, get("fdr"), get("fdr_ci95")),
+        **interval_columns(_DENSITY, get("density_per_mm2"), get("density_ci95_per_mm2")),
+        **interval_columns(_FDR_CONTROL, get("fdr_control"), get("fdr_control_ci95")),
+        "spot_width_px": get("spot_width_px"),
+        "searched_width_px": get("settings", {}).get("fwhm_px"),
+        **spoilt_columns(detection),
+    }
 
 
 def _review_columns(place: Path) -> dict[str, Any]:

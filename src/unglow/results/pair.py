@@ -1,4 +1,4 @@
-"""Results of a pair, or of a variant of one, and its images as lazy arrays.
+"""Results of a pair, or of a variant of one, and its images as zarr arrays.
 
 What was published may lack most files, so each is looked for when it is asked for.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.levels import LEVELS
 from unglow.core.reasons import explain, from_json, split_notes
-from unglow.core.windows import Window
 from unglow.io.detection_results import read_candidates, read_report
 from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
 from unglow.io.zarr.layout import DOCUMENT
+from unglow.photometry.arrays import as_arrays
 from unglow.photometry.difference import open_difference
 from unglow.photometry.gain.bright_field import check_roles
 from unglow.photometry.gain.scale import Scale
@@ -31,94 +31,11 @@ from unglow.transform.transform import from_content, read_content
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-    from types import EllipsisType
 
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
+    from zarr import Array
 
-    from unglow.photometry.difference import Image
     from unglow.transform import Transform
-
-    Part: TypeAlias = int | slice | EllipsisType
-
-_ROWS = 512
-"""Rows that are read at a time, next to the array that is returned."""
-
-
-class LazyImage:
-    """One level of an image as an array of which only what is asked for is read.
-
-    ``image[0:100, 0:100]`` and ``np.asarray(image)`` give numpy arrays; memory grows with what is
-    asked for, not with the image. NaN where there is no data. Thread-safe. Errors are those of
-    `unglow.io.zarr.Store.read`: StoreError, which names the file.
-
-    Parameters
-    ----------
-    image
-        A store, or a difference that is computed as it is read.
-    level
-        Of its pyramid; a pixel of level k covers 2^k x 2^k pixels of level 0.
-    """
-
-    ndim = 2
-
-    def __init__(self, image: Image, level: int = 0) -> None:
-        self.source, self.level = image, level
-        self.shape = image.level_shape(level)
-        """(rows, columns)."""
-        self.dtype: np.dtype[Any] = image.dtype
-        self.chunks: tuple[int, int] = image.layout.chunks
-        """(rows, columns) of a chunk, for dask."""
-        self.pixel_size_um = image.pixel_size_um
-        """(x, y) of a pixel of level 0, micrometres; None if unknown."""
-
-    @property
-    def levels(self) -> list[LazyImage]:
-        """All levels of the pyramid, the full resolution first, as napari takes them."""
-        return [LazyImage(self.source, level) for level in range(self.source.levels)]
-
-    def __repr__(self) -> str:
-        rows, cols = self.shape
-        return f"<{self.source.name}, level {self.level}: {rows} x {cols} {self.dtype}>"
-
-    def __dask_tokenize__(self) -> object:
-        """Identify the pixels by their digest, for the names of dask's tasks."""
-        return type(self).__name__, self.source.digest, self.level
-
-    def __array__(
-        self,
-        dtype: DTypeLike | None = None,
-        copy: bool | None = None,  # noqa: FBT001 - numpy passes it like this
-    ) -> NDArray[Any]:
-        """Read the entire level."""
-        if copy is False:
-            raise ValueError("an image is read from disk, which makes a copy")
-        return np.asarray(self[:, :], dtype)
-
-    def __getitem__(self, index: Part | tuple[Part, ...]) -> Any:
-        """Read a part, ``[row, column]``, by numbers and slices as numpy has them."""
-        rows, cols = _expand(index, self.ndim)
-        y, x = range(self.shape[0])[rows], range(self.shape[1])[cols]
-        lines = y if isinstance(y, range) else range(y, y + 1)
-        places = x if isinstance(x, range) else range(x, x + 1)
-        out = np.empty((len(lines), len(places)), self.dtype)
-        count = max(1, _ROWS // abs(lines.step))
-        for first in range(0, len(lines) if out.size else 0, count):
-            part = lines[first : first + count]
-            window = Window(min(part), max(part) + 1, min(places), max(places) + 1)
-            block = self.source.read(window, self.level)
-            out[first : first + count] = block[:: part.step, :: places.step]
-        return out[0 if isinstance(y, int) else slice(None), 0 if isinstance(x, int) else ...]
-
-
-def _expand(index: Part | tuple[Part, ...], ndim: int) -> list[Any]:
-    """Return an index with a number or slice for each axis; IndexError for too many."""
-    parts = list(index) if isinstance(index, tuple) else [index]
-    at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
-    given = [part for part in parts if part is not Ellipsis]
-    if len(given) > ndim:
-        raise IndexError(f"an image has {ndim} axes, row and column, not {len(given)}")
-    return [*given[:at], *[slice(None)] * (ndim - len(given)), *given[at:]]
-
 
 STAGE_FILES = ("plan.json", "transform.json", "scale.json", "detection.json", "candidates.csv")
 """Files of which a directory of results has at least one, or else a list of digests."""
@@ -269,27 +186,36 @@ class PairResults:
         found = [path for place in self.places for path in place.glob("figures/*.png")]
         return {path.stem: path for path in reversed(found)}
 
-    @cached_property
-    def post(self) -> LazyImage:
+    @property
+    def post(self) -> Array[Any]:
         """The image after staining, as it was read."""
-        return self._image("post")
+        return self.levels("post")[0]
 
-    @cached_property
-    def pre(self) -> LazyImage:
+    @property
+    def pre(self) -> Array[Any]:
         """The image before staining, in its own frame, as it was read."""
-        return self._image("pre")
+        return self.levels("pre")[0]
 
-    @cached_property
-    def aligned_pre(self) -> LazyImage:
+    @property
+    def aligned_pre(self) -> Array[Any]:
         """The image before staining in the frame of post; NaN outside of it."""
-        return self._image("aligned_pre")
+        return self.levels("aligned_pre")[0]
 
-    def _image(self, name: str) -> LazyImage:
-        return LazyImage(open_store(self.path(f"{name}{_STORE}/{DOCUMENT}").parent))
-
-    def difference(self, method: str | None = None) -> LazyImage:
+    def difference(self, method: str | None = None) -> Array[Any]:
         """Return the difference by a scale method, or the default one, written or computed."""
-        return LazyImage(open_difference(self.path("scale.json").parent, method))
+        return self.levels("difference", method)[0]
+
+    def levels(self, name: str, method: str | None = None) -> list[Array[Any]]:
+        """Return all levels of an image by its name, the full resolution first.
+
+        Those of a store are read by zarr; all of its shards are there as it is opened. UnglowError,
+        which names the file, if one is missing.
+        """
+        if name == "difference":
+            image = open_difference(self.path("scale.json").parent, method)
+        else:
+            image = open_store(self.path(f"{name}{_STORE}/{DOCUMENT}").parent)
+        return as_arrays(image)
 
     # --- what was published, for comparisons
 

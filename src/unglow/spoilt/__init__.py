@@ -5,14 +5,15 @@ Here they are as ``artefacts.geojson`` keeps them, read back to be shown.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from unglow.core.archive import make_damage_error
-from unglow.core.files import check_shape, open_file
+from unglow.core.files import open_file
+from unglow.core.records import RecordError, parse, to_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,17 +28,38 @@ ARTEFACTS = "artefacts.geojson"
 _LONGEST_LINE = 32 << 20
 """Bytes; a feature is a line, and the outline of a large place is long."""
 _HEAD, _END = b'{"type": "FeatureCollection", "features": [', b"]}"
-_RING = [[float, float], ...]
-_FEATURE = {
-    "type": str,
-    "geometry": (
-        {"type": str, "coordinates": [_RING, ...]},
-        {"type": str, "coordinates": [[_RING, ...], ...]},
-    ),
-    "properties": {"reason": str, "strength": float, "area_px": int, "cycle?": int},
-}
-"""What is read of a feature, see `unglow.core.files`."""
-_MULTIPLE = "MultiPolygon"
+_Polygon = list[list[tuple[float, float]]]
+
+
+class _Single(msgspec.Struct, tag_field="type", tag="Polygon"):
+    coordinates: _Polygon
+
+    @property
+    def polygons(self) -> list[_Polygon]:
+        return [self.coordinates]
+
+
+class _Several(msgspec.Struct, tag_field="type", tag="MultiPolygon"):
+    coordinates: list[_Polygon]
+
+    @property
+    def polygons(self) -> list[_Polygon]:
+        return self.coordinates
+
+
+class _About(msgspec.Struct):
+    reason: str
+    strength: float
+    area_px: int
+    cycle: int | None = None
+
+
+class _Feature(msgspec.Struct):
+    """What is read of a feature."""
+
+    type: str
+    geometry: _Single | _Several
+    properties: _About
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -71,7 +93,7 @@ def read_places(path: Path) -> list[SavedPlace]:
 
     StoreError if it is damaged.
     """
-    return [_make_place(feature) for feature in _read_features(path)]
+    return [place for _, place in _read_features(path)]
 
 
 def artefacts_json(path: Path) -> bytes:
@@ -79,12 +101,11 @@ def artefacts_json(path: Path) -> bytes:
 
     Results of versions that did not look for spoilt places have none. StoreError if it is damaged.
     """
-    lines = (json.dumps(feature, allow_nan=False).encode() for feature in _read_features(path))
-    return _HEAD + b",".join(lines) + _END
+    return _HEAD + b",".join(line for line, _ in _read_features(path)) + _END
 
 
-def _read_features(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the features of a file, one by one: as objects they take ten times the file."""
+def _read_features(path: Path) -> Iterator[tuple[bytes, SavedPlace]]:
+    """Yield the lines of a file with their places, one by one: as lists they take ten times it."""
     if not path.is_file():
         return
     try:
@@ -94,18 +115,14 @@ def _read_features(path: Path) -> Iterator[dict[str, Any]]:
             while (line := stream.readline(_LONGEST_LINE)).strip() != _END:
                 if not line:  # the end is missing
                     raise make_damage_error(path)
-                if line.strip():
-                    feature = json.loads(line.strip().removesuffix(b","))
-                    check_shape(feature, _FEATURE)
-                    yield feature
-    except (RecursionError, ValueError) as error:
-        raise make_damage_error(path) from error
+                if feature := line.strip().removesuffix(b","):
+                    yield feature, _make_place(feature)
+    except RecordError as error:
+        raise make_damage_error(path, error) from error
 
 
-def _make_place(feature: dict[str, Any]) -> SavedPlace:
-    geometry, about = feature["geometry"], feature["properties"]
-    given = geometry["coordinates"]
-    polygons = given if geometry["type"] == _MULTIPLE else [given]
+def _make_place(line: bytes) -> SavedPlace:
+    feature = to_record(parse(line), _Feature)
+    about, polygons = feature.properties, feature.geometry.polygons
     rings = tuple(tuple(np.array(ring, np.float64) for ring in polygon) for polygon in polygons)
-    strength, cycle = float(about["strength"]), about.get("cycle")
-    return SavedPlace(about["reason"], strength, about["area_px"], rings, cycle)
+    return SavedPlace(about.reason, about.strength, about.area_px, rings, about.cycle)

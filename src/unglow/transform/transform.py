@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from unglow.core.errors import InputError
-from unglow.core.files import check_shape, read_json, write_json
-from unglow.core.reasons import SHAPE, from_json, to_json
+from unglow.core.files import write_json
+from unglow.core.reasons import Sentence, to_json
+from unglow.core.records import RecordError, read_record, to_record
 from unglow.transform.matrix import apply_matrix, convert_levels
 
 if TYPE_CHECKING:
@@ -38,25 +41,6 @@ _LONGEST = 1 << 31
 """Sides of images are shorter, px."""
 _LENGTHS = ("residual_px", "error_px", "forward_backward_px")
 _NUMBERS = ("overlap", "scale", "rotation_deg")
-_SHAPE = {
-    "status": str,
-    "reasons": [SHAPE, ...],
-    "matrix": (None, [[float] * 3] * 3),
-    "model": str,
-    "displacement": (None, {"path": str, "sha256": str}),
-    **{name: {"median": (None, float), "p95": (None, float)} for name in _LENGTHS},
-    "inliers": int,
-    "blocks": int,
-    **dict.fromkeys(_NUMBERS, (None, float)),
-    "shift_px": [(None, float)] * 2,
-    "coarse": {"method": str, "significance": (None, float), "margin": (None, float)},
-    "from?": str,
-    "landmarks?": {"count": int, "median_px": float, "max_px": float},
-    "residual_shift?": {"x_px": float, "y_px": float, "error_px": float, "blocks": int},
-    "post_shape": [int, int],
-    "pre_shape": [int, int],
-}
-"""What ``transform.json`` holds; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +107,59 @@ class ResidualShift:
     def is_certain(self) -> bool:
         """Whether it is not zero within twice its error."""
         return self.length_px > 2 * self.error_px
+
+
+_Number = float | None
+_Row = tuple[float, float, float]
+_Side = Annotated[int, Meta(gt=0, lt=_LONGEST)]
+
+
+class _Quantiles(msgspec.Struct):
+    median: _Number
+    p95: _Number
+
+
+class _Coarse(msgspec.Struct):
+    method: str
+    significance: _Number
+    margin: _Number
+
+
+class _Field(msgspec.Struct):
+    path: str
+    sha256: str
+
+
+class _File(msgspec.Struct, rename={"source": "from"}):
+    """What ``transform.json`` holds."""
+
+    version: Literal[1]
+    status: Status
+    reasons: tuple[Sentence, ...]
+    matrix: tuple[_Row, _Row, _Row] | None
+    model: str
+    displacement: _Field | None
+    residual_px: _Quantiles
+    error_px: _Quantiles
+    forward_backward_px: _Quantiles
+    inliers: int
+    blocks: int
+    overlap: _Number
+    scale: _Number
+    rotation_deg: _Number
+    shift_px: tuple[_Number, _Number]
+    coarse: _Coarse
+    post_shape: tuple[_Side, _Side]
+    pre_shape: tuple[_Side, _Side]
+    source: str = ""
+    landmarks: LandmarkResiduals | None = None
+    residual_shift: ResidualShift | None = None
+
+    def __post_init__(self) -> None:
+        if (self.matrix is None) != (self.status == "failed"):
+            raise ValueError("status and matrix contradict each other")
+        if self.matrix is not None and not abs(np.linalg.det(self.matrix)) > 0:
+            raise ValueError("the matrix maps post onto a line")
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,9 +380,10 @@ def from_content(path: str | os.PathLike[str], content: dict[str, Any]) -> Trans
     Errors are those of `load`.
     """
     try:
-        return _from_dict(content, read_field(Path(path), content))
-    except (ValueError, KeyError, TypeError) as error:
+        stored = to_record(content, _File)
+    except RecordError as error:
         raise _damaged(path, error) from error
+    return _make_transform(stored, read_field(Path(path), content))
 
 
 def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -354,23 +392,23 @@ def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
     Errors are those of `load`.
     """
     try:
-        data: dict[str, Any] = read_json(Path(path))
-        _check(data)
+        content = read_record(Path(path), dict[str, Any])
+        to_record(content, _File)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration first.") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except RecordError as error:
         raise _damaged(path, error) from error
-    return data
+    return content
 
 
-def _damaged(path: str | os.PathLike[str], error: Exception) -> InputError:
+def _damaged(path: str | os.PathLike[str], error: RecordError | str) -> InputError:
     return InputError(
         f"{path} is not a whole transform ({error}): delete it and run the registration again."
     )
 
 
 def read_field(path: Path, content: dict[str, Any]) -> Displacement | None:
-    """Read the field next to a ``transform.json`` of that content; ValueError if it is another."""
+    """Read the field next to a ``transform.json`` of that content; InputError if it is another."""
     entry = content["displacement"]
     if entry is None:
         return None
@@ -378,7 +416,7 @@ def read_field(path: Path, content: dict[str, Any]) -> Displacement | None:
 
     field = displacement.load(path.with_name(entry["path"]))
     if field is None or field.digest != entry["sha256"]:
-        raise ValueError(f"the field in {entry['path']} is another one")
+        raise _damaged(path, f"the field in {entry['path']} is another one")
     return field
 
 
@@ -395,42 +433,28 @@ def _field_dict(field: Displacement | None) -> dict[str, Any] | None:
     }
 
 
-def _check(data: dict[str, Any]) -> None:
-    """Raise KeyError, TypeError or ValueError for what cannot be a transform."""
-    if data["version"] != VERSION:
-        raise ValueError(f"it has version {data['version']}, not {VERSION}")
-    check_shape(data, _SHAPE)
-    if data["status"] not in ("ok", "suspect", "failed"):
-        raise ValueError(f"unknown status {data['status']!r}")
-    if (data["matrix"] is None) != (data["status"] == "failed"):
-        raise ValueError("status and matrix contradict each other")
-    if data["matrix"] is not None and not abs(np.linalg.det(data["matrix"])) > 0:
-        raise ValueError("the matrix maps post onto a line")
-
-
-def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Transform:
-    shift_x, shift_y = data["shift_px"]
-    left = data.get("residual_shift")
-    measured: dict[str, Any] = {name: _float(data[name]) for name in _NUMBERS}
+def _make_transform(stored: _File, displacement: Displacement | None) -> Transform:
+    measured: dict[str, Any] = {name: _float(getattr(stored, name)) for name in _NUMBERS}
     for name in _LENGTHS:
-        measured[name] = Quantiles(_float(data[name]["median"]), _float(data[name]["p95"]))
+        lengths = getattr(stored, name)
+        measured[name] = Quantiles(_float(lengths.median), _float(lengths.p95))
     return Transform(
-        status=cast("Status", data["status"]),
-        reasons=tuple(from_json(data["reasons"])),
-        matrix=data["matrix"],
-        model=data["model"],
+        status=stored.status,
+        reasons=stored.reasons,
+        matrix=stored.matrix,  # type: ignore[arg-type]  # becomes an array
+        model=stored.model,
         displacement=displacement,
-        inliers=data["inliers"],
-        blocks=data["blocks"],
-        shift_px=(_float(shift_x), _float(shift_y)),
-        coarse_method=data["coarse"]["method"],
-        significance=_float(data["coarse"]["significance"]),
-        margin=_float(data["coarse"]["margin"]),
-        landmarks=LandmarkResiduals(**data["landmarks"]) if "landmarks" in data else None,
-        residual_shift=None if left is None else ResidualShift(**left),
-        source=data.get("from", ""),
-        post_shape=_shape(data["post_shape"]),
-        pre_shape=_shape(data["pre_shape"]),
+        inliers=stored.inliers,
+        blocks=stored.blocks,
+        shift_px=(_float(stored.shift_px[0]), _float(stored.shift_px[1])),
+        coarse_method=stored.coarse.method,
+        significance=_float(stored.coarse.significance),
+        margin=_float(stored.coarse.margin),
+        landmarks=stored.landmarks,
+        residual_shift=stored.residual_shift,
+        source=stored.source,
+        post_shape=stored.post_shape,
+        pre_shape=stored.pre_shape,
         **measured,
     )
 
@@ -441,10 +465,3 @@ def _numbers(**values: float) -> dict[str, float | None]:
 
 def _float(value: float | None) -> float:
     return math.nan if value is None else float(value)
-
-
-def _shape(value: list[int]) -> tuple[int, int]:
-    rows, cols = value
-    if not (0 < rows < _LONGEST and 0 < cols < _LONGEST):
-        raise ValueError(f"no image has {rows} x {cols} px")
-    return rows, cols

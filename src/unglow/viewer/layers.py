@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from unglow.core.archive import make_damage_error
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import PAIR, name_of, names_of, place_of
 from unglow.core.reasons import DETAILS
+from unglow.core.records import to_plain
 from unglow.core.settings import from_json
 from unglow.detection.coarse_grid import estimate_error
 from unglow.detection.settings import DetectSettings
@@ -350,7 +351,7 @@ class Layers:
         follows = {
             "role": "snr",
             "difference": inputs.difference.digest,
-            "settings": asdict(settings),
+            "settings": to_plain(settings),
             "scale": inputs.scale.default_result.to_json(),
             "transform": inputs.transform.to_dict(),
         }
@@ -364,9 +365,9 @@ class Layers:
 
     def _settings(self) -> DetectSettings:
         try:
-            return from_json(DetectSettings, (self.detection or {})["settings"])
-        except (KeyError, TypeError, AttributeError, ConfigError) as error:
-            raise make_damage_error(self._pair.directory / "detection.json") from error
+            return from_json(DetectSettings, (self.detection or {}).get("settings"), "settings")
+        except ConfigError as error:
+            raise make_damage_error(self._pair.directory / "detection.json", error) from error
 
     def _inputs(self) -> DetectInputs:
         post, pre, aligned = (self.store(name) for name in ("post", "pre", "aligned_pre"))

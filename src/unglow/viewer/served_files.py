@@ -32,17 +32,16 @@ class NoAddressError(Exception):
     """There is no such address: nothing that has to be there is missing."""
 
 
-UNREADABLE = (
-    *(UnglowError, OSError, MemoryError, RecursionError),
-    *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError),
-)
-"""Errors of reading and computing where a file holds what no stage writes."""
+UNREADABLE = (UnglowError, OSError, MemoryError)
+"""Errors of a file that cannot be read, or holds what no stage writes; others are our own."""
 
 
 def sentence_of(error: BaseException) -> str:
     """Return the sentence that describes an error."""
     if isinstance(error, UnglowError):
         return str(error)
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename} cannot be read ({error.strerror})."
     return f"The results cannot be read ({type(error).__name__}: {error})."
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.core.records import to_plain
 from unglow.detection.coarse_grid import estimate_error
 from unglow.multiplexed.images import Frame, SlideReader
 from unglow.multiplexed.results import SlideRecord, usable
@@ -212,7 +213,7 @@ class SlideLayers:
             raise InputError(f"The raw images of {self._pair.title} cannot be read any more.")
         follows = {
             "images": list(self._record.fingerprints),
-            "channel": channel.to_dict(),
+            "channel": to_plain(channel),
             "maps": [one.to_dict() for one in self._results.maps.values()],
         }
         return self._kept(name, lambda: ImagedChannel(frame, channel), channel, follows, None)

@@ -7,27 +7,27 @@ directory level below the pair for each part of the configuration that it is abo
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import math
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from msgspec.structs import replace
 
 from unglow.core.errors import ConfigError
 from unglow.core.files import read_file
 from unglow.core.levels import VARIANT
-from unglow.core.settings import check, fits, from_json, schema_of, suggest, types_of
+from unglow.core.settings import fits, from_json, schema_of, suggest, types_of
 from unglow.workflow.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from unglow.core.settings import Schema
 
@@ -102,13 +102,9 @@ def load(config: Mapping[str, Any]) -> Settings:
     _refuse_circles(config, "the configuration")
     rules = schema_of(Settings)
     given = {key: value for key, value in config.items() if key not in RETIRED}
-    plain: dict[str, Any] = _complete(copy.deepcopy(given), rules)
-    sweepable = _sweepable(plain["sweep"], rules)
-    _refuse_endless(plain, "")
-    check(plain, rules, "")
-    # params keep the order of keys that they always had: another one would rerun finished jobs
-    order = {name: tuple(value) for name, value in plain.items() if isinstance(value, dict)}
-    settings = replace(from_json(Settings, plain), order=order)
+    plain: dict[str, Any] = _convert_all(given, rules)
+    sweepable = _sweepable(plain.get("sweep"), rules)
+    settings = from_json(Settings, plain)
     _check_methods(settings)
     _check_sweep(settings, sweepable)
     _refuse_impossible_paths(settings)
@@ -163,23 +159,21 @@ def _refuse_circles(value: Any, where: str) -> None:
         ) from error
 
 
-def _complete(value: Any, rule: Schema) -> Any:
-    """Give a value a type that its rule allows; add the defaults of the keys of a section."""
+def _convert_all(value: Any, rule: Schema) -> Any:
+    """Give a value, and what is in it, a type that its rule allows; what cannot be stays."""
     types = types_of(rule)
     value = _convert(value, types)
     if value is None and types == ["object"]:
-        value = {}  # a section whose keys are all commented out
-    if isinstance(value, dict) and "object" in types:
+        return {}  # a section whose keys are all commented out
+    if isinstance(value, dict):
         named: Schema = rule.get("properties", {})
-        if "on" in named and True in value:  # what YAML makes of a plain `on`
-            value["on"] = value.pop(True)
-        free = rule.get("additionalProperties")
-        if isinstance(free, dict) and "type" in free:
-            value = {str(key): _complete(inner, free) for key, inner in value.items()}
-        for key, inner in named.items():
-            value[key] = _complete(value.get(key, copy.deepcopy(inner["default"])), inner)
-    if isinstance(value, list) and "items" in rule:
-        value = [_complete(item, rule["items"]) for item in value]
+        others = rule.get("additionalProperties") or {}
+        # YAML makes True of a plain `on`, and numbers of numbers
+        names = {k: "on" if k is True and "on" in named else k for k in value}
+        names |= {k: str(k) for k in value if others}
+        return {names[k]: _convert_all(v, named.get(names[k], others)) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_convert_all(item, rule.get("items", {})) for item in value]
     return value
 
 
@@ -206,20 +200,6 @@ def _parse(text: str, types: list[str]) -> Any:
         number = float(parsed)
         parsed = int(number) if number.is_integer() else number
     return parsed if fits(parsed, types) else text
-
-
-def _refuse_endless(value: Any, where: str) -> None:
-    """Raise for a number that is infinite or no number, which no limit of the schema stops."""
-    inner: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict):
-        inner = value.items()
-    elif isinstance(value, list):
-        inner = ((where, item) for item in value)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"config key '{where}' is {value} but has to be a finite number.")
-    for key, item in inner:
-        name = where if isinstance(value, list) else f"{where}.{key}".removeprefix(".")
-        _refuse_endless(item, name)
 
 
 def _refuse_impossible_paths(settings: Settings) -> None:
@@ -332,13 +312,15 @@ def _check_sweep(settings: Settings, sweepable: Mapping[str, Schema]) -> None:
             "are accepted: sweep fewer values or keys at once."
         )
     for name, values in settings.sweep.items():
-        read = [_complete(value, sweepable[name]) for value in values]
+        read = [_convert_all(value, sweepable[name]) for value in values]
         different = {tuple(value) if isinstance(value, list) else value for value in read}
         if len(different) < len(read):
             raise ConfigError(f"config key 'sweep.{name}' holds a value twice: {read}.")
         settings.sweep[name] = read
         for value in read:
-            check(value, sweepable[name], f"sweep.{name}")
+            key, _, rest = name.partition(".")
+            plain = {key: {rest: value} if rest else value}
+            from_json(Settings, plain, "sweep")
             _check_methods(override(settings, {name: value}))
     for level in SECTIONS:
         names = Counter(variant.name for variant in variants(settings, level))

@@ -13,15 +13,19 @@ import json
 import math
 from collections import Counter, defaultdict
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
 
 from unglow import __version__
 from unglow.core.errors import UnglowError
-from unglow.core.files import read_json, write_text
+from unglow.core.files import write_text
 from unglow.core.machine import busy_processors, cache_directory, processors
 from unglow.core.process import host
+from unglow.core.records import RecordError, read_record, to_plain
 from unglow.core.rounding import number, round_digits
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
@@ -64,6 +68,11 @@ _UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
 _MOST = 100.0
 
 
+_Possible = Annotated[float, Meta(ge=0, lt=1e9)]
+_Count = Annotated[int, Meta(ge=0, lt=10**9)]
+"""Numbers that a job can have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Times:
     """Times of jobs of one ``rule`` that had as much to do, with as many ``threads``.
@@ -73,11 +82,11 @@ class Times:
     """
 
     rule: str
-    mpx: float
-    threads: int
-    jobs: int
-    seconds: float
-    cpu_s: float
+    mpx: _Possible
+    threads: _Count
+    jobs: _Count
+    seconds: _Possible
+    cpu_s: _Possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,11 @@ class EarlierRun:
     times: tuple[Times, ...]
 
 
+class _File(msgspec.Struct):
+    format: int
+    runs: tuple[EarlierRun, ...]
+
+
 def file_of_machine(executor: str | None = None) -> Path:
     """Return the file for this machine, or for a batch system that jobs are handed to from it."""
     where = host().replace("/", "_") + (f"-{executor}" if executor else "")
@@ -96,31 +110,18 @@ def file_of_machine(executor: str | None = None) -> Path:
 
 def read_runs(path: Path) -> tuple[EarlierRun, ...]:
     """Return the runs that a file holds, the oldest first; none if it cannot be read."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        stored = read_json(path)
-        if stored["format"] == _FORMAT:
-            return tuple(
-                EarlierRun(str(run["id"]), tuple(_read_times(row) for row in run["times"]))
-                for run in stored["runs"]
-            )
+    with suppress(OSError, RecordError):
+        stored = read_record(path, _File)
+        return stored.runs if stored.format == _FORMAT else ()
     return ()
 
 
 def add_run(path: Path, run: EarlierRun) -> None:
     """Add a run to a file, in one step."""
     runs = [one for one in read_runs(path) if one.id != run.id][1 - MOST_RUNS :]
-    content = {"format": _FORMAT, "runs": [asdict(one) for one in (*runs, run)]}
+    content = to_plain(_File(_FORMAT, (*runs, run)))
     with suppress(UnglowError):  # a home that cannot be written
         write_text(path, json.dumps(content))
-
-
-def _read_times(row: dict[str, object]) -> Times:
-    """Return a row of a file; raises `ValueError` for numbers that no job can have."""
-    times = Times(**row)  # type: ignore[arg-type]
-    numbers = (times.mpx, times.threads, times.jobs, times.seconds, times.cpu_s)
-    if not isinstance(times.rule, str) or not all(0 <= n < 1e9 for n in numbers):
-        raise ValueError(row)
-    return times
 
 
 def remember_run(results: Path, run_id: str, batch: Batch, executor: str | None = None) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.files import read_json, write_text
+from unglow.core.files import write_text
 from unglow.core.printable import printable
+from unglow.core.records import RecordError, read_record, to_plain
 from unglow.core.workflow_files import OWN
 from unglow.io.pair_plan import ROLES
 from unglow.io.raw_header import find_key_file
@@ -34,7 +36,23 @@ CACHE = OWN / "headers.json"
 _LARGEST_PIXEL = 100.0
 # Raised when what a header record holds changes, or files are refused that were not before, so
 # that old caches are left aside.
-_FORMAT = 4
+_FORMAT: Literal[5] = 5
+
+
+class _Header(msgspec.Struct):
+    stamp: list[int]
+    header: TiffHeader
+
+
+class _Exposures(msgspec.Struct):
+    stamp: list[int]
+    exposures: list[float | None]
+
+
+class _Cache(msgspec.Struct):
+    format: Literal[5]
+    headers: dict[str, _Header] = msgspec.field(default_factory=dict)
+    exposures: dict[str, _Exposures] = msgspec.field(default_factory=dict)
 
 
 class HeaderCache:
@@ -46,13 +64,10 @@ class HeaderCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._new = False
-        self._entries: dict[str, dict[str, Any]] = {}
         try:
-            stored = read_json(path)
-            if stored["format"] == _FORMAT:
-                self._entries = dict(stored["headers"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return
+            self._stored = read_record(path, _Cache)
+        except (OSError, RecordError):  # none, damaged, or written by another version of unglow
+            self._stored = _Cache(_FORMAT)
 
     def read(self, path: Path, **choice: Any) -> TiffHeader:
         """Return the header of a file, from the cache if the file has not changed since.
@@ -68,33 +83,29 @@ class HeaderCache:
             return read_header(path, **choice)  # its sentence says what is wrong
         key = json.dumps([str(path), choice], sort_keys=True)
         stamp = [state.st_size, state.st_mtime_ns, state.st_ino]
-        entry = self._entries.get(key)
-        # none, damaged, or written by another version of unglow: the file is read
-        with contextlib.suppress(KeyError, TypeError, ValueError):
-            if entry is not None and entry["stamp"] == stamp:
-                return TiffHeader.from_dict(entry["header"])
-        header = read_header(path, **choice)
-        self._entries[key] = {"stamp": stamp, "header": header.to_dict()}
-        self._new = True
-        return header
+        entry = self._stored.headers.get(key)
+        if entry is None or entry.stamp != stamp:
+            entry = _Header(stamp, read_header(path, **choice))
+            self._stored.headers[key], self._new = entry, True
+        return entry.header
 
     def exposures(self, header: TiffHeader) -> list[float | None]:
         """Return the exposure times of an image that was read just now, ms; cached as well."""
         choice = {name: header.plane[name] for name in ("series", "z", "t")}
-        key = json.dumps([header.path, choice, "exposures"], sort_keys=True)
+        key = json.dumps([header.path, choice], sort_keys=True)
         stamp = [header.file_bytes, Path(header.path).stat().st_mtime_ns]
-        entry = self._entries.get(key)
-        if entry is None or entry.get("stamp") != stamp:
-            entry = {"stamp": stamp, "exposures": read_exposures(header)}
-            self._entries[key], self._new = entry, True
-        return list(entry["exposures"])
+        entry = self._stored.exposures.get(key)
+        if entry is None or entry.stamp != stamp:
+            entry = _Exposures(stamp, read_exposures(header))
+            self._stored.exposures[key], self._new = entry, True
+        return entry.exposures
 
     def save(self) -> None:
         """Write the cache in one step, if anything was added to it."""
         if not self._new:
             return
         try:
-            write_text(self._path, json.dumps({"format": _FORMAT, "headers": self._entries}))
+            write_text(self._path, json.dumps(to_plain(self._stored)))
         except UnglowError:  # a read-only directory: headers are read again next time
             return
         self._new = False

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.settings import to_json
+from unglow.core.records import to_plain
 from unglow.io.raw_header import find_key_file
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
@@ -53,7 +53,7 @@ def channel_setting(batch: Batch, wildcards: Wildcards) -> ChannelSetting:
 
 def header_record(batch: Batch, wildcards: Wildcards, *, role: str) -> dict[str, Any]:
     """Return the header of an image of a pair, without its path."""
-    record = batch.header({**wildcards, "role": role}).to_dict()
+    record = to_plain(batch.header({**wildcards, "role": role}))
     return {key: value for key, value in record.items() if key != "path"}
 
 
@@ -72,9 +72,9 @@ def _read_register(settings: Settings) -> dict[str, Any]:
 
 
 def _read_section(settings: Settings, section: str, *but: str) -> dict[str, Any]:
-    """Return keys and values of a section, in the user's order: another one would rerun jobs."""
-    values = to_json(getattr(settings, section))
-    return {key: values[key] for key in settings.order[section] if key not in but}
+    """Return keys and values of a section, always in one order: another one would rerun jobs."""
+    values = to_plain(getattr(settings, section))
+    return {key: value for key, value in values.items() if key not in but}
 
 
 def register_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:
@@ -132,7 +132,7 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     Without controls there is nothing to choose the threshold by but the negative side. In markers
     of slides, whose stain is cells, what is large and bright is no debris: nothing is spoilt.
     """
-    settings = dict(sorted(to_json(batch.variant_settings(wildcards).detect).items()))
+    settings = dict(sorted(to_plain(batch.variant_settings(wildcards).detect).items()))
     if wildcards["sample"].endswith(CANDIDATES_SUFFIX):
         settings["spoilt"] = "never"
     if control_samples(batch, wildcards):

@@ -6,8 +6,10 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from unglow.core.levels import VARIANT
-from unglow.core.settings import to_json
+from unglow.core.records import to_plain
 from unglow.io.pair_plan import ROLES
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow.stage_table import CORRECTED, FORMS, PLACES, STAGES, figures_of, files_of
@@ -118,13 +120,13 @@ def _is_wanted(batch: Batch, rule: str) -> bool:
     if rule == "figures_registration":
         return bool(figures_of(rule, batch.outputs))
     if rule == "snr":
-        return any("snr" in images for images in to_json(batch.settings.exports).values())
+        return any("snr" in images for images in to_plain(batch.settings.exports).values())
     return True
 
 
 def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[str, str]]:
     """Yield the wildcards of each job of a rule for a variant of a pair."""
-    exports = to_json(batch.settings.exports)
+    exports = to_plain(batch.settings.exports)
 
     def exported(image: str, **more: str) -> Iterator[dict[str, str]]:
         forms = (form for key, form in FORMS.items() if image in exports[key])
@@ -257,7 +259,8 @@ def _follows_from(batch: Batch, wildcards: Wildcards) -> list[Any]:
     The focus is matched by what the main method finds.
     """
     settings = batch.variant_settings(wildcards)
-    scale = replace(settings.scale, manual=manual_gain(batch.pair(wildcards), settings))
+    manual = manual_gain(batch.pair(wildcards), settings)
+    scale = msgspec.structs.replace(settings.scale, manual=manual)
     blur = scale.match_blur
     methods = [wildcards["method"], *([] if blur == "never" else [main_method(batch, wildcards)])]
     return [blur, [(m, [getattr(scale, name) for name in METHODS[m].settings]) for m in methods]]

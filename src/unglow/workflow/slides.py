@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.core.records import to_plain, to_record
 from unglow.io.raw_header import is_ome_zarr
 from unglow.io.tiff import TiffHeader
 from unglow.io.tiff.series import CHANNELS, MARKERS
@@ -118,12 +119,12 @@ class KnownSlide:
         """Return plain types, as ``params`` of a rule has them, without `own_cells`."""
         return {
             "name": self.slide.name,
-            "channels": [channel.to_dict() for channel in self.slide.channels],
+            "channels": to_plain(self.slide.channels),
             "registered_on": dict(self.slide.registered_on),
             "reference": self.slide.reference,
             "paired": [list(move) for move in self.slide.paired],
             "checked": self.slide.checked,
-            "headers": [header.to_dict() for header in self.headers],
+            "headers": to_plain(self.headers),
         }
 
     @classmethod
@@ -131,9 +132,9 @@ class KnownSlide:
         cls, plain: Mapping[str, Any], own_cells: Mapping[str, Mapping[str, str]] | None = None
     ) -> KnownSlide:
         """Return the slide that `to_dict` gave, with `own_cells` where they are needed."""
-        headers = tuple(TiffHeader.from_dict(one) for one in plain["headers"])
+        headers = to_record(plain["headers"], tuple[TiffHeader, ...])
         images = tuple(Path(header.path) for header in headers)
-        channels = tuple(Channel.from_dict(one) for one in plain["channels"])
+        channels = to_record(plain["channels"], tuple[Channel, ...])
         slide = Slide(
             plain["name"],
             images,

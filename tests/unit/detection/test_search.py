@@ -13,6 +13,7 @@ from made_search import make_scene
 from scipy.ndimage import gaussian_filter
 
 from unglow.core.errors import ConfigError
+from unglow.core.settings import from_json
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.coarse_grid import CoarseGrid, estimate_background, estimate_error
 from unglow.detection.search import NEGATIVES, search
@@ -466,4 +467,4 @@ def test_flags_are_words():
 def test_settings_are_checked(section):
     (name,) = section
     with pytest.raises(ConfigError, match=rf"'detect\.{name}' is "):
-        DetectSettings.from_config(section)
+        from_json(DetectSettings, section, "detect")

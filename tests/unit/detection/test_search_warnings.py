@@ -93,8 +93,25 @@ def test_stain_that_dark_sources_hide_is_a_doubt_and_an_honest_empty_list_is_non
 )
 def test_blocks_of_a_processed_image_depart_from_pre_beyond_its_background(widths, spread, keys):
     noisy = scene()
-    noisy.noise = replace(noisy.noise, spread=spread)
+    noisy.noise = replace(noisy.noise, spread=spread, post_shot=0.1)
     found = said(spoilt=replace(places(), widths=widths), of=noisy)
+    assert [one.key for one in found] == keys
+
+
+@pytest.mark.parametrize(
+    ("noise", "keys"),
+    [
+        (NoiseModel(4e5, 0.0, -2000.0, 8.0, spread=5.0), ["gamma"]),
+        (NoiseModel(-60.0, 6.0, 300.0, 0.0, spread=3.0), ["gamma"]),
+        (NoiseModel(4e5, 0.0, -2000.0, 8.0, spread=1.0), []),  # the background follows
+        (NoiseModel(4e5, 0.0, 4e5, 0.5, spread=5.0), []),  # of neither it is shot noise
+        (NoiseModel(-200.0, 7.0, 400.0, 2.0, spread=5.0), []),
+    ],
+)
+def test_noise_that_grows_with_the_level_of_one_image_alone_is_that_of_a_gamma(noise, keys):
+    found = search_warnings(
+        GOOD, places(), SimpleNamespace(**vars(scene()) | {"noise": noise}), (0.0, 0.0), (5e4, 4e3)
+    )
     assert [one.key for one in found] == keys
 
 
@@ -115,7 +132,7 @@ def test_a_threshold_far_beyond_the_noise():
     found = result(bright, dark, [(812.0, 576.0, 18.0)])
     assert found.threshold > 10
     [sentence] = said(found)
-    assert f"is a signal-to-noise ratio of {found.threshold:g}" in sentence.numbers
+    assert f"is a signal-to-noise ratio of {found.threshold:.3g} " in sentence.numbers
     assert "dark spot has 18" in sentence.numbers
     assert sentence.at == (812, 576)
 
@@ -151,19 +168,19 @@ def test_post_that_is_cut_off_at_its_dark_end():
 
 def test_noise_of_few_grey_levels():
     [sentence] = said(of=scene(post_read=0.16 + 1 / 12))  # what rounding adds is taken off
-    assert sentence.numbers == "The noise of post is 0.4 grey levels."
-    assert said(of=scene(post_read=0.7**2 + 1 / 12)) != []
-    assert said(of=scene(post_read=0.9**2 + 1 / 12)) == []
+    assert sentence.numbers.startswith("The noise of post is 0.4 grey levels")
+    assert said(of=scene(post_read=0.5**2 + 1 / 12)) != []
+    assert said(of=scene(post_read=0.6**2 + 1 / 12)) == []
     assert said(of=scene(post_read=0.16 + 1 / 12), step=0.0) == []  # of floats there are none
 
 
 def test_steps_of_several_values_and_a_coarser_pre():
     """Noise of pre is 2.2 values."""
     [sentence] = said(pre_step=3.0)
-    assert sentence.numbers == "The noise of pre is 0.69 grey levels."
+    assert sentence.numbers.startswith("The noise of pre is 0.69 grey levels")
     assert said(pre_step=2.0, step=2.0) == []  # as coarse as post: rounding is equal in both
-    [sentence] = said(of=scene(post_read=9.0), pre_step=2.0)
-    assert sentence.numbers == "The noise of pre is 1.1 grey levels."
+    [sentence] = said(of=scene(post_read=9.0), pre_step=2.2)
+    assert sentence.numbers.startswith("The noise of pre is 0.97 grey levels")
 
 
 def test_copies_lie_on_each_other_and_are_equally_bright():

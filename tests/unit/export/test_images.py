@@ -212,7 +212,7 @@ def test_the_command(store, tmp_path, capsys):
         (["--tiff", str(tmp_path / "b.png"), path], "has to end in .tif or .tiff."),
         (["--fits", str(tmp_path / "b.tif"), path], "has to end in .fits or .fit."),
         (["--fits", str(tmp_path / "b.fits"), path, path], "one store is exported at a time"),
-        (["--fits", str(tmp_path / "b.fits"), "--unit", "um", path], "belong to a transform"),
+        (["--fits", str(tmp_path / "b.fits"), "--spacing", "4", path], "belongs to a transform"),
         (["--tiff", str(tmp_path / "b.tif"), str(tmp_path / "no")], "is not a finished store"),
         (["--tiff", str(tmp_path / "b.tif"), str(store.path.parent)], str(store.path)),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from unglow.core.records import to_plain, to_record
 from unglow.io.zarr import StoreLayout, plan_layout
 
 
@@ -63,8 +64,8 @@ def test_levels_fit_together(shape, by_rows):
 
 def test_dict_round_trip():
     layout = plan_layout((1531, 2777), "float32")
-    assert StoreLayout.from_dict(layout.to_dict()) == layout
-    assert layout.to_dict() == {
+    assert to_record(to_plain(layout), StoreLayout) == layout
+    assert to_plain(layout) == {
         "shape": [1531, 2777],
         "dtype": "float32",
         "chunks": [512, 512],

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from made_stores import write_store
 
+from unglow.core.records import to_plain
 from unglow.core.windows import Window, halve_stored
 from unglow.io.zarr import StoreLayout, plan_layout, verify
 
@@ -180,7 +181,7 @@ def test_attributes(tmp_path):
     assert store.attributes == {
         "about": "a test",
         "saturated": 0.25,
-        "layout": plan_layout((300, 400), "uint16").to_dict(),
+        "layout": to_plain(plan_layout((300, 400), "uint16")),
         "digest": store.digest,
         "stored_bytes": (store.path / "0" / "c" / "0" / "0").stat().st_size,
     }

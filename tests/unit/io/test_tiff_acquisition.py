@@ -111,3 +111,27 @@ def test_an_image_without_names_says_nothing(tmp_path):
     assert read(path) is None
     qptiff(path, [{"ExposureTime": "3"}] * 2)
     assert read(path) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "names", "size"),
+    [
+        (["a.tif"], ["CD8"], (0.5, 0.5)),
+        (["a.tif", "b.tif"], ["0"], (0.5, 0.5)),  # whose channel is in which file is not looked up
+        (["b.tif"], ["0"], None),
+    ],
+)
+def test_a_companion_file_describes_the_images_that_it_names(tmp_path, files, names, size):
+    one = '<BinaryOnly MetadataFile="set.companion.ome" UUID="urn:uuid:1"/>'
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.zeros((64, 64), np.uint16), description=f"<OME>{one}</OME>")
+    alone = read_header(path)
+    assert (alone.pixel_size_um, len(alone.notes)) == (None, 1)
+    parts = "".join(f'<TiffData><UUID FileName="{name}"/></TiffData>' for name in files)
+    sizes = 'PhysicalSizeX="0.5" PhysicalSizeY="0.5"'
+    pixels = f'<Pixels {sizes}><Channel Name="CD8"/>{parts}</Pixels>'
+    (tmp_path / "set.companion.ome").write_text(f"<OME><Image>{pixels}</Image></OME>")
+    found = read_header(path)
+    assert [channel.name for channel in found.channels] == names
+    assert found.pixel_size_um == size
+    assert bool(found.notes) == (size is None)

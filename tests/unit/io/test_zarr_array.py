@@ -323,6 +323,23 @@ def test_a_damaged_zip_file_is_named(tmp_path, damage):
         read_header(path)
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_zip_file_with_a_file_twice_can_be_unpacked(tmp_path):
+    """As zarr's ZipStore writes one, if attributes are set after a group is made."""
+    path = tmp_path / "S.ozx"
+    with zarr.storage.ZipStore(path, mode="w") as store:
+        group = zarr.group(store=store, zarr_format=3)
+        group.create_array("0", data=PIXELS[0], chunks=(40, 50))
+        group.attrs["ome"] = {"multiscales": [{"axes": ["y", "x"], "datasets": [{"path": "0"}]}]}
+    with pytest.raises(InputError, match=r"S\.ozx.*zarr\.json.*unpack it.*\.ome\.zarr"):
+        read_header(path)
+    folder = tmp_path / "S.ome.zarr"
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(folder)
+    with open_reader(read_header(folder)) as reader:
+        assert np.array_equal(reader.read(Window(0, 90, 0, 130))[0], PIXELS[0])
+
+
 @pytest.mark.parametrize("shards", [None, (2, 80, 100)])
 @pytest.mark.parametrize("lost", [[], [(0, 0)], [(1, 2), (2, 1)], list(np.ndindex(3, 3))])
 def test_chunks_that_are_not_stored_are_found(tmp_path, shards, lost):

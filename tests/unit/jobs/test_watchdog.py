@@ -225,3 +225,17 @@ def test_a_job_that_had_stalled_does_not_blame_disks_alone(timed_out):
     more["waited"] = Reason("disk", "it waits for a disk", "look at it")
     cause = outcomes.explain_end(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
     assert cause.message.endswith(". It waits for a disk: see to that, then run again.")
+
+
+def test_a_process_leaves_after_its_threads_and_functions_and_takes_nothing_apart():
+    code = (
+        "import atexit, threading, time\n"
+        "from unglow.jobs.watchdog import leave\n"
+        "class Kept: __del__ = lambda self: print('taken apart')\n"
+        "kept = Kept()\n"
+        "atexit.register(print, 'registered')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\n"
+        "leave(3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (3, ["thread", "registered"])

@@ -161,9 +161,15 @@ def test_a_method_that_a_file_does_not_have_is_refused(tmp_path):
     for name in ("percentile", "moff", "moffat.counts"):
         with pytest.raises(StoreError, match=r"linear\.npz is damaged"):
             DifferenceHistogram.load(path, name)
-    save_arrays(path, kind.content() | {"missing": np.zeros(2, np.int64)})  # of one number
-    with pytest.raises(StoreError, match=r"linear\.npz is damaged"):
-        DifferenceHistogram.load(path)
+    of_one_number, none, negative = (
+        np.zeros(2, np.int64),
+        np.zeros(0, np.int64),
+        np.array([1, -2, 3]),
+    )
+    for change in ({"missing": of_one_number}, {"counts": none}, {"counts": negative}):
+        save_arrays(path, kind.content() | change)
+        with pytest.raises(StoreError, match=r"linear\.npz is damaged"):
+            DifferenceHistogram.load(path)
 
 
 def test_medians_of_other_squares_or_of_another_version_are_refused(tmp_path):

@@ -14,6 +14,7 @@ from made_cells import bin_pair
 from scipy import ndimage
 
 from unglow.core.errors import StoreError
+from unglow.core.records import to_plain, to_record
 from unglow.core.windows import Window, grid
 from unglow.photometry import imaging
 from unglow.photometry.cells import Cells, find_aligned_cells
@@ -268,8 +269,8 @@ def test_no_px_has_less_than_the_noise_of_rounding():
 
 def test_json_there_and_back():
     model = NoiseModel(-1.5, 0.125, 0.3, 0.2, least=0.0)
-    entry = json.loads(json.dumps({**model.to_json(), "cells": 9}))
-    assert NoiseModel.from_json(entry) == model
+    entry = json.loads(json.dumps({**to_plain(model), "cells": 9}))
+    assert to_record(entry, NoiseModel) == model
 
 
 @pytest.mark.parametrize("width", [0.3, 0.5, 1.0, 2.0])

@@ -7,6 +7,7 @@ import pytest
 from made_cells import bin_pair
 from scipy import ndimage
 
+from unglow.core.records import to_record
 from unglow.core.windows import Window
 from unglow.io.stored_values import quantise
 from unglow.photometry.cell_moments import CellMoments
@@ -180,7 +181,7 @@ def test_scale_json_holds_the_noise_of_the_default_method(tmp_path):
     scale.save(tmp_path / "scale.json")
     entry = Scale.load(tmp_path / "scale.json").default_result.details["noise"]
     expected = fit_noise(bins, GAIN, 0.0, transform).model
-    assert NoiseModel.from_json(entry).post_shot == pytest.approx(expected.post_shot, rel=1e-5)
+    assert to_record(entry, NoiseModel).post_shot == pytest.approx(expected.post_shot, rel=1e-5)
     small, transform = samples("turned", shape=(40, 40))
     without = estimate(Evidence(statistics, small, transform), manual)
     assert "noise" not in without.default_result.details

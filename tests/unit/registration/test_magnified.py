@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import cv2
 import numpy as np
 import pytest
 from made_scenes import render, similarity
+from msgspec import structs
 from scipy.ndimage import gaussian_filter
 
 from unglow.core.windows import ArrayPixels, Coarser, Window, halve
@@ -96,7 +96,7 @@ def test_without_pixel_sizes_it_is_found_when_nothing_else_is():
     found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS).transform
     assert found.status == "ok", found.reasons
     assert np.quantile(errors(found, truth, post.shape), 0.95) < 0.1
-    limited = replace(SETTINGS, max_scale=1.25)
+    limited = structs.replace(SETTINGS, max_scale=1.25)
     refused = register(ArrayPixels(post), ArrayPixels(pre), limited).transform
     assert refused.status == "failed"
     assert "0.80 to 1.25" in refused.reasons[0].numbers
@@ -137,7 +137,7 @@ def test_each_search_more_asks_for_more_significance():
     assert needed == sorted(set(needed))
     assert [o for o, *_ in searches(SETTINGS, 0.3)][:2] == [-2, 0]
     assert [o for o, *_ in searches(SETTINGS, 1.1)] == [o for o, *_ in ordinary]
-    assert len(list(searches(replace(SETTINGS, max_scale=1.25), 0.3))) == 1
+    assert len(list(searches(structs.replace(SETTINGS, max_scale=1.25), 0.3))) == 1
     # every scale up to the largest is within reach of some search
     for scale in np.exp(np.linspace(np.log(0.2), np.log(5.0), 200)):
         assert any(2.0**k / r <= scale * 1.001 <= 2.0**k * r * 1.002 for k, r, _ in ordinary)
@@ -159,7 +159,7 @@ def test_images_that_could_not_share_enough_are_not_searched():
     ],
 )
 def test_pixel_sizes_that_differ_by_more_than_is_searched_are_said(post, pre, words):
-    settings = replace(SETTINGS, max_scale=1.25)
+    settings = structs.replace(SETTINGS, max_scale=1.25)
     (reason,) = check_headers((post, pre), Transform("failed", (9, 9), (9, 9)), settings)
     assert all(word in reason.numbers + reason.help for word in words)
     assert ("set max_scale" in reason.help) == ("max_scale" in words[-1])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from made_blocks import SHAPE, count_blocks
 from made_images import pair_of
+from msgspec import structs
 
 from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels, Window
@@ -296,7 +297,7 @@ def test_a_pair_with_strips_is_followed_up_to_the_seams(pair, followed):
 
 def test_never_means_a_field_without_strips(pair, followed):
     post, pre, maps = pair
-    settings = replace(SETTINGS, strips="never")
+    settings = structs.replace(SETTINGS, strips="never")
     found = register(ArrayPixels(post, 3), ArrayPixels(pre, 3), settings, workers=2).transform
     assert found.displacement.strips is None
     np.testing.assert_array_equal(found.matrix, followed.transform.matrix)

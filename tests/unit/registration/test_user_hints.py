@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from made_scenes import similarity
+from msgspec import structs
 from scipy.ndimage import map_coordinates
 
 from unglow.core.windows import ArrayPixels
@@ -43,7 +43,7 @@ def image(matrix, seed):
 MATRIX = similarity(30.0, 1.02, (30.0, -20.0), SHAPE)
 SETTINGS = RegisterSettings(coarse_px=256)
 #: Without a search of other scales, which takes most of the time of a pair that is refused.
-ONE_SCALE = replace(SETTINGS, max_scale=1.25)
+ONE_SCALE = structs.replace(SETTINGS, max_scale=1.25)
 
 
 @pytest.fixture(scope="module")

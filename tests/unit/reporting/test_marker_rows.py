@@ -91,7 +91,8 @@ def test_a_map_that_is_not_there_costs_its_numbers_alone(tmp_path):
 def test_the_spoilt_share_of_a_marker_is_that_of_its_cycles(tmp_path):
     place = made_slide(tmp_path, figures=False)
     record = SlideRecord.load(place / "slide.json")
-    about = {"share": 0.25, "by_reason": {"lost": {"share": 0.05}, "moved": {"share": 0.2}}}
+    by_reason = {"lost": {"share": 0.05}, "moved": {"share": 0.2}}
+    about = {"share": 0.25, "places": 2, "by_reason": by_reason}
     states = {2: CycleState("suspect", ("Cycle 2 is torn.",), spoilt=about)}
     replace(record, cycles=states).save(place / "slide.json")
     assert SlideRecord.load(place / "slide.json").cycles == states

@@ -150,13 +150,13 @@ def test_pairs_have_what_is_behind_their_reasons_whether_the_table_is_there_or_n
     place = results / "s1" / "DAPI"
     made_pair(place)
     record = json.loads((place / "detection.json").read_text())
-    (place / "detection.json").write_text(json.dumps(record | {"reasons": [reason.to_json()]}))
+    (place / "detection.json").write_text(json.dumps(record | {"reasons": [reason.to_plain()]}))
     if is_finished:
         row = {"sample": "s1", "dye": "DAPI", "status": "suspect", "reasons": reason}
         summary(results, row)
     (pair,) = read_model(results)["pairs"]
     assert reason in pair["reasons"]
-    assert reason.to_json() in pair["details"]
+    assert reason.to_plain() in pair["details"]
 
 
 def test_variants_of_a_sweep_are_rows_of_their_own(tmp_path):
@@ -331,15 +331,22 @@ def test_pictures_are_kept_until_the_results_change(tmp_path):
     assert pack_pictures(tmp_path, [row], cache=cache) != drawn
 
 
-def test_a_row_that_cannot_be_made_says_why(tmp_path, monkeypatch):
+def test_a_row_that_cannot_be_made_says_why_but_a_fault_of_ours_is_no_damage(tmp_path, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError("by zero")
 
-    made_pair(tmp_path / "A" / "D")
-    monkeypatch.setattr("unglow.reporting.summary.judge", fail)
+    place = tmp_path / "A" / "D"
+    made_pair(place)
+    whole = (place / "scale.json").read_text()
+    (place / "scale.json").write_text(whole.replace('"default"', '"defautl"'))
     (row,) = read_model(tmp_path)["pairs"]
     assert row["status"] == "failed"
-    assert row["reasons"] == "a result file cannot be read: ZeroDivisionError: by zero"
+    assert "scale.json" in row["reasons"]
+    assert "default: it is missing" in row["reasons"]
+    (place / "scale.json").write_text(whole)
+    monkeypatch.setattr("unglow.reporting.summary.judge", fail)
+    with pytest.raises(ZeroDivisionError):
+        read_model(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"sample\tdye\n\xe0\tx\n", b"x" * 200_000, b"a\tb\n1\t2\t3\n"])

@@ -159,10 +159,10 @@ def test_a_pair_that_failed_is_an_incident_at_once_with_what_helps(made):
     ("plan", "reason", "helps"),
     [
         ("failed", UNLIKE, ""),
-        ("ok", explain("mirrored").to_json(), explain("mirrored").help),
+        ("ok", explain("mirrored").to_plain(), explain("mirrored").help),
         ("ok", "The post-stain image of 800 x 64 px is too small to be registered.", ""),
-        ("ok", TOO_LARGE.to_json(), TOO_LARGE.help),
-        ("ok", explain("source_failed", dye="Cy3", why="").to_json(), ""),
+        ("ok", TOO_LARGE.to_plain(), TOO_LARGE.help),
+        ("ok", explain("source_failed", dye="Cy3", why="").to_plain(), ""),
     ],
 )
 def test_no_help_is_offered_that_would_not_help(made, plan, reason, helps):

@@ -70,16 +70,6 @@ def test_the_pair_of_the_catalog_is_what_its_command_makes(project, tmp_path, mo
         assert (tifffile.imread(kept) == tifffile.imread(path)).all(), path.name
 
 
-def test_the_conda_recipe_is_in_step_with_the_conda_environment(project):
-    recipe = yaml.safe_load((project / "recipe" / "recipe.yaml").read_text())
-    environment = yaml.safe_load((project / "envs" / "unglow.yaml").read_text())["dependencies"]
-    flat = [one for one in environment if isinstance(one, str)]
-    flat += next(one["pip"] for one in environment if isinstance(one, dict))
-    wanted = {one.replace("opencv-python-headless", "py-opencv") for one in flat if " " in one}
-    wanted.remove(f"unglow =={recipe['context']['version']}")
-    assert set(recipe["requirements"]["run"]) == wanted
-
-
 def test_every_public_name_is_in_the_reference(project):
     page = (project / "docs" / "python.md").read_text()
     for name in set(unglow.__all__) - {"__version__"}:

@@ -296,17 +296,17 @@ def test_files_are_utf_8_whatever_the_locale(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda d: d.update(version=2), "it has version 2, not 1"),
-        (lambda d: d.pop("model"), "'model' is missing"),
-        (lambda d: d.update(status="fine"), "unknown status 'fine'"),
-        (lambda d: d.update(matrix=None), r"\(status and matrix contradict each other\)"),
-        (lambda d: d.update(matrix=[[1, 2], [3, 4]]), "'matrix' has 2 items and not 3"),
+        (lambda d: d.update(version=2), r"\(version: "),
+        (lambda d: d.pop("model"), r"\(model: it is missing"),
+        (lambda d: d.update(status="fine"), r"\(status: .*'fine'"),
+        (lambda d: d.update(matrix=None), "status and matrix contradict each other"),
+        (lambda d: d.update(matrix=[[1, 2], [3, 4]]), r"\(matrix: .*3, got 2"),
         (lambda d: d.update(matrix=[[0] * 3] * 3), "the matrix maps post onto a line"),
-        (lambda d: d.update(matrix=[["1", 0, 0], [0, 1, 0], [0, 0, 1]]), "is not a finite number"),
-        (lambda d: d.update(inliers=10**400), "'inliers' is not an integer"),
-        (lambda d: d.update(post_shape=[10**12, 5]), "no image has 1000000000000 x 5 px"),
-        (lambda d: d.update(reasons="many"), "'reasons' is not a list"),
-        (lambda d: d.update(displacement={"spacing_px": 8}), "'path' is missing"),
+        (lambda d: d.update(matrix=[["1", 0, 0], [0, 1, 0], [0, 0, 1]]), r"\(matrix\[0\]\[0\]: "),
+        (lambda d: d.update(inliers=10**400), "is too large"),
+        (lambda d: d.update(post_shape=[10**12, 5]), r"\(post_shape\[0\]: "),
+        (lambda d: d.update(reasons="many"), r"\(reasons: "),
+        (lambda d: d.update(displacement={"spacing_px": 8}), r"\(displacement.path: it is missing"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, damage, message):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -13,7 +12,7 @@ from made_plan import plan_content
 from unglow.core.errors import StoreError
 from unglow.photometry.gain import bright_field
 from unglow.photometry.gain.estimate import Evidence, estimate
-from unglow.photometry.gain.scale import Scale, ScaleSettings
+from unglow.photometry.gain.scale import PairScaleSettings, Scale
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.workflow.channel_signal import count_overflows, is_bright_field, sample_squares
 
@@ -102,8 +101,8 @@ def estimated(roles: tuple[str, ...], top: float = 255.0) -> Scale:
         post_range=(0.0, float(post.max())), pre_range=(0.0, 255.0), grey_level=1.0, integer=True
     )
     made.add(post, pre)
-    settings = ScaleSettings(("moffat", "percentile"))
-    return estimate(Evidence(made), replace(settings, bright_field=roles))
+    settings = PairScaleSettings(("moffat", "percentile"), bright_field=roles)
+    return estimate(Evidence(made), settings)
 
 
 def test_no_advice_for_fluorescence_is_given_to_a_bright_field_pair(tmp_path):
@@ -117,7 +116,7 @@ def test_no_advice_for_fluorescence_is_given_to_a_bright_field_pair(tmp_path):
     one = estimated(("pre",))
     assert [s[:43] for s in one.reasons] == ["Only the pre-stain image is bright-field, s"]
     assert one.notes == ()
-    refused = Scale.make_failed("No map.", ScaleSettings(bright_field=("post",)))
+    refused = Scale.make_failed("No map.", PairScaleSettings(bright_field=("post",)))
     assert "Only the post-stain image is bright-field" in refused.reasons[1]
     for scale in (plain, both, one, refused):
         scale.save(tmp_path / "scale.json")

@@ -180,7 +180,7 @@ DAMAGES = {
     "entries are numbers": each(lambda _: 7),
     "a header is null": each(lambda entry: entry | {"header": None}),
     "a header of another version": each(
-        lambda entry: entry | {"header": entry["header"] | {"new": 1}}
+        lambda entry: entry | {"header": {"new": 1} | dict([*entry["header"].items()][1:])}
     ),
     "a header with a wrong value": each(
         lambda entry: entry | {"header": entry["header"] | {"shape": 7}}

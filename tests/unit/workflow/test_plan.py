@@ -11,6 +11,7 @@ import tifffile
 import zarr
 
 from unglow.core.errors import ChangedError, InputError, StoreError
+from unglow.core.records import to_plain, to_record
 from unglow.io import raw_images
 from unglow.io.raw_header import find_key_file
 from unglow.io.tiff import read_header
@@ -54,7 +55,7 @@ def test_a_plan_of_ome_zarr_images_is_made_from_the_files_that_stand_for_them(tm
         levels = [{"path": "0"}]
         group.attrs["ome"] = {"multiscales": [{"axes": ["y", "x"], "datasets": levels}]}
     paths = {role: tmp_path / f"{role}.zarr" for role in ("post", "pre")}
-    headers = {role: raw_images.read_header(path).to_dict() for role, path in paths.items()}
+    headers = {role: to_plain(raw_images.read_header(path)) for role, path in paths.items()}
     standing = [find_key_file(paths[role]) for role in ("post", "pre")]
     assert [path.name for path in standing] == ["zarr.json", "zarr.json"]
     plan = plan_pair(*standing, headers, channel="auto", dye="D")
@@ -173,7 +174,7 @@ def test_pixels_that_cannot_be_decoded_make_a_failed_plan_that_names_the_file(tm
 def test_the_script_s_entry_gets_headers_without_paths(headers, tmp_path):
     plain = {}
     for role, header in zip(("post", "pre"), headers, strict=True):
-        plain[role] = {k: v for k, v in header.to_dict().items() if k != "path"}
+        plain[role] = {k: v for k, v in to_plain(header).items() if k != "path"}
     images = [tmp_path / "raw" / f"{role}.tif" for role in ("post", "pre")]
     given = json.loads(json.dumps(plain))
     plan_pair(*images, given, channel="auto", dye="X").save(tmp_path / "plan.json")
@@ -245,7 +246,7 @@ def test_layouts_in_the_plan_are_those_of_the_headers(headers, tmp_path):
     make_plan(*headers, channel="G").save(tmp_path / "plan.json")
     stored = json.loads((tmp_path / "plan.json").read_text())["layouts"]
     assert set(stored) == {"post", "pre", "derived"}
-    assert StoreLayout.from_dict(stored["post"]).shape == SHAPE
+    assert to_record(stored["post"], StoreLayout).shape == SHAPE
     assert stored["post"]["dtype"] == "uint8"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from made_stores import write_store
 
+from unglow.core.records import to_plain
 from unglow.core.windows import Window
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
@@ -40,16 +41,20 @@ def make_image(seed: int, factor: float = 1.0, film: float = 0.0) -> np.ndarray:
     return image.round().astype(np.uint16)
 
 
-def make(folder, post=1.0, pre=1.0, regions=None, spoilt="auto", film=0.0):
-    """Return the inputs of a search, its report, and the pixels of aligned pre."""
+def make(folder, post=1.0, pre=1.0, regions=None, spoilt="auto", film=0.0, lost=None):
+    """Return the inputs of a search, its report, and the pixels of aligned pre.
+
+    ``lost`` (rows, cols) are px without a value in both images, of real numbers then.
+    """
     stores = []
-    for name, image in (("post", make_image(2, post, film)), ("pre", make_image(3, pre))):
-        about = {"min": float(image.min()), "max": float(image.max())}
+    for name, drawn in (("post", make_image(2, post, film)), ("pre", make_image(3, pre))):
+        image = drawn if lost is None else np.where(lost, np.nan, drawn).astype("f4")
+        about = {"min": float(np.nanmin(image)), "max": float(np.nanmax(image))}
         stores.append(
             write_store(
                 folder / f"{name}.ome.zarr",
                 image,
-                plan_layout(SHAPE, "uint16"),
+                plan_layout(SHAPE, image.dtype.name),
                 attributes={"grey_levels": "integer"},
                 statistics=about,
             )
@@ -57,7 +62,7 @@ def make(folder, post=1.0, pre=1.0, regions=None, spoilt="auto", film=0.0):
     layout = plan_layout(SHAPE, "float32")
     aligned = AlignedStore(*stores, IDENTITY, layout, folder / "aligned_pre.ome.zarr")
     aligned.make(workers=2)
-    noise = NoiseModel(0.0, 1.0, 0.0, 1.0).to_json()
+    noise = to_plain(NoiseModel(0.0, 1.0, 0.0, 1.0))
     scale = Scale("linear", {"linear": MethodResult(1.0, 0.0, (0.99, 1.01), {"noise": noise})})
     images = Matched(stores[0], open_store(aligned.path), None)
     path = folder / "difference.ome.zarr"
@@ -125,3 +130,19 @@ def test_seams_of_pre_are_no_data_and_said(tmp_path, factor):
     assert np.isnan(aligned).sum() == len(lost) * SHAPE[1]
     assert [one["sentence"] for one in report["notes"]] == [SENTENCE.format("pre")]
     assert report["candidates"] == 0
+
+
+@pytest.mark.parametrize(
+    ("lost", "key"),
+    [
+        (np.arange(SHAPE[0]) % 10 > 1, "no_data"),  # 80 % of the rows
+        (np.arange(SHAPE[0]) > 650, "no_data"),
+        (np.arange(SHAPE[0]) > 850, "some_data"),
+        (np.arange(SHAPE[0]) > 890, None),
+    ],
+)
+def test_a_section_without_much_of_its_data_is_doubtful_and_some_is_a_note(tmp_path, lost, key):
+    _, report, aligned = make(tmp_path, lost=np.repeat(lost[:, None], SHAPE[1], axis=1))
+    assert np.isnan(aligned).mean() == pytest.approx(lost.mean(), abs=0.21)
+    reasons, notes = ({one["key"] for one in report[name]} for name in ("reasons", "notes"))
+    assert ("no_data" in reasons, "some_data" in notes) == (key == "no_data", key == "some_data")

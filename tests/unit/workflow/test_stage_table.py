@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from raw_slides import pair
 
 from unglow.core.errors import ConfigError
@@ -52,7 +53,7 @@ def test_figures_of_a_registration_are_drawn_with_the_others_unless_variants_sha
         files = {rule: {*files_of(rule, Outputs(swept)).values()} for rule in FIGURES}
         assert {rule for rule in files if files[rule] & drawn} == rules
         assert set.union(*files.values()) >= drawn
-    together = replace(batch, settings=replace(batch.settings, sweep={}))
+    together = replace(batch, settings=structs.replace(batch.settings, sweep={}))
     jobs = [job.rule for job in jobs_of_pair(together, "A", "SYTO9")]
     assert jobs.count("figures") == 1
     assert "figures_registration" not in jobs
@@ -61,7 +62,7 @@ def test_figures_of_a_registration_are_drawn_with_the_others_unless_variants_sha
 def test_six_figures_are_drawn_unless_all_are_asked_for(batch):
     drawn = {}
     for figures in ("main", "all"):
-        settings = replace(batch.settings, sweep={}, figures=figures)
+        settings = structs.replace(batch.settings, sweep={}, figures=figures)
         outputs = replace(batch, settings=settings).outputs
         drawn[figures] = {row.name for row in figures_of("figures", outputs)}
     six = {"registration", "map_error", "joint_histogram", "difference", "candidates", "gallery"}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 from raw_slides import pair
 
 from unglow.core.errors import ConfigError
@@ -186,7 +185,7 @@ def test_two_parameters_of_one_kind_are_combined():
 
 @pytest.mark.parametrize("values", [[["moffat"], ["moffat", "percentile"]], [[" a/../b ", "x"]]])
 def test_names_are_safe_and_distinct(values):
-    settings = replace(config.load({}), sweep={"scale.methods": values})
+    settings = structs.replace(config.load({}), sweep={"scale.methods": values})
     names = [v.name for v in variants(settings, "subtraction")]
     assert len(set(names)) == len(names)
     assert not any("/" in name or " " in name for name in names)

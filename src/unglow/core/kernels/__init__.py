@@ -234,6 +234,6 @@ def _remedy() -> str:
     if os.environ.get(CHOICE):
         return f"unset {CHOICE}, or let it name a library that was built from these sources"
     checkout = building.SOURCES.parents[3]
-    if (checkout / "hatch_build.py").exists():
+    if (checkout / "src" / "hatch_build.py").exists():
         return f"install unglow again: python -m pip install --editable '{checkout}'"
     return "install unglow again: python -m pip install --force-reinstall --no-deps CLONE"

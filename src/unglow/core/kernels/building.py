@@ -1,7 +1,7 @@
 """Compiles the loops; used when unglow is installed, and by tests for builds with checks.
 
-Nothing but the standard library is imported here: ``hatch_build.py`` loads this file by its path,
-before there is a package.
+Nothing but the standard library is imported here: ``src/hatch_build.py`` loads this file by its
+path, before there is a package.
 """
 
 from __future__ import annotations

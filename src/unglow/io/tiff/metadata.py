@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import math
 import re
+import uuid
 from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET  # attributes are read, nothing is resolved
+
+from unglow.core.files import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,6 +69,26 @@ def ome_images(tif: tifffile.TiffFile) -> list[ET.Element]:
     root = _parse(tif.ome_metadata)
     images = [child for child in root if _local(child) == "Image"]
     return [image for image in images if any(_local(child) == "Pixels" for child in image)]
+
+
+def read_companion(tif: tifffile.TiffFile) -> ET.Element | None:
+    """Return the Image element that names this file, of the file with OME-XML that it refers to.
+
+    Without its channels if they are in several files. None where no such file lies next to it.
+    """
+    refers = (one for one in _parse(tif.ome_metadata) if _local(one) == "BinaryOnly")
+    name = PurePath(next((one.get("MetadataFile", "") for one in refers), "")).name
+    try:
+        root = _parse(read_file(Path(tif.filehandle.dirname) / name).decode("utf-8", "replace"))
+    except OSError:
+        return None
+    for image in root:
+        stored = {one.get("FileName") for one in image.iter() if _local(one) == "UUID"}
+        if tif.filename in stored and any(_local(child) == "Pixels" for child in image):
+            for channel in _inside_pixels(image, "Channel") if len(stored) > 1 else ():
+                _pixels(image).remove(channel)
+            return image
+    return None
 
 
 def _parse(text: str | None) -> ET.Element:
@@ -283,10 +307,6 @@ def _positive(text: str | None) -> float | None:
     return value if 0 < value < math.inf else None
 
 
-_NAMESPACE = "http://www.openmicroscopy.org/Schemas/OME/2016-06"
-_TYPES = {"float32": "float", "float64": "double"}
-
-
 @dataclass(frozen=True, slots=True)
 class OmeChannel:
     """One channel of an image.
@@ -333,52 +353,26 @@ def ome_xml(
     annotations
         Texts by name, kept as an annotation of the image.
     """
-    root = ET.Element("OME", {"xmlns": _NAMESPACE, "Creator": "unglow"})
-    image = ET.SubElement(root, "Image", {"ID": "Image:0", "Name": name})
-    if description:
-        ET.SubElement(image, "Description").text = description
-    _add_pixels(image, shape, dtype, channels, pixel_size_um)
-    if annotations is not None:
-        ET.SubElement(image, "AnnotationRef", {"ID": "Annotation:0"})
-        _add_annotations(root, annotations)
-    document: bytes = ET.tostring(root, encoding="UTF-8", xml_declaration=True)
-    return document
+    import tifffile  # noqa: PLC0415 (readers of other formats need none)
 
-
-def _add_pixels(
-    image: ET.Element,
-    shape: tuple[int, int],
-    dtype: np.dtype,
-    channels: Sequence[OmeChannel],
-    pixel_size_um: tuple[float, float] | None,
-) -> None:
-    kind = _TYPES.get(dtype.name, dtype.name)
-    about = {"ID": "Pixels:0", "DimensionOrder": "XYZCT", "Type": kind, "BigEndian": "false"}
-    about |= {"SizeX": str(shape[1]), "SizeY": str(shape[0]), "SizeZ": "1"}
-    about |= {"SizeC": str(len(channels)), "SizeT": "1"}
+    about: dict[str, Any] = {"Name": name, "Description": description or None}
     for axis, size in zip("XY", pixel_size_um or (), strict=False):
-        about |= {f"PhysicalSize{axis}": repr(size), f"PhysicalSize{axis}Unit": "µm"}
-    pixels = ET.SubElement(image, "Pixels", about)
-    for n, channel in enumerate(channels):
-        attributes = {"ID": f"Channel:0:{n}", "Name": channel.name, "SamplesPerPixel": "1"}
-        if channel.colour is not None:
-            attributes["Color"] = str(_encode_rgba(channel.colour))
-        ET.SubElement(pixels, "Channel", attributes)
-    for n in range(len(channels)):
-        first = {"FirstC": str(n)} if n else {}
-        ET.SubElement(pixels, "TiffData", {**first, "IFD": str(n), "PlaneCount": "1"})
-    for n, channel in enumerate(channels):
-        if channel.exposure_ms is not None:
-            time = {"ExposureTime": repr(channel.exposure_ms), "ExposureTimeUnit": "ms"}
-            ET.SubElement(pixels, "Plane", {"TheZ": "0", "TheT": "0", "TheC": str(n), **time})
-
-
-def _add_annotations(root: ET.Element, annotations: Mapping[str, str]) -> None:
-    several = ET.SubElement(root, "StructuredAnnotations")
-    name = {"ID": "Annotation:0", "Namespace": "unglow"}
-    value = ET.SubElement(ET.SubElement(several, "MapAnnotation", name), "Value")
-    for key, text in annotations.items():
-        ET.SubElement(value, "M", {"K": key}).text = text
+        about |= {f"PhysicalSize{axis}": size, f"PhysicalSize{axis}Unit": "µm"}
+    about["Channel"] = [
+        {"Name": one.name, "Color": one.colour and _encode_rgba(one.colour)} for one in channels
+    ]
+    times = [one.exposure_ms for one in channels]
+    about["Plane"] = [
+        {} if time is None else {"ExposureTime": time, "ExposureTimeUnit": "ms"} for time in times
+    ]
+    if annotations is not None:
+        about["MapAnnotation"] = {"Namespace": "unglow", "Value": dict(annotations)}
+    # of the content: tifffile's own is one of time and machine
+    identity = uuid.uuid5(uuid.NAMESPACE_OID, repr((shape, dtype, about)))
+    document = tifffile.OmeXml(Creator="unglow", UUID=str(identity))
+    count = len(channels)
+    document.addimage(dtype, (count, *shape), (count, 1, 1, *shape, 1), axes="CYX", **about)
+    return document.tostring(declaration=True).encode()
 
 
 def _encode_rgba(colour: tuple[int, int, int]) -> int:

@@ -123,7 +123,7 @@ def resolve(path: str, plane: Plane) -> StoredImage:
         image = find_ome_image(tif, choice)
         channels = _channels(page, rule, choice, image)
         per_page = len(channels) // choice.page_channels
-        notes += [*choice.notes, *_file_notes(tif, choice, channels)]
+        notes += [*choice.notes, *_file_notes(tif, choice, channels, image)]
         pages = [one for plane in planes for one in plane]
         window = None if raw else segments.stream_window(pages, geometry)
         parts = geometry.apart * choice.page_channels * (1 if window is None else len(planes))
@@ -231,7 +231,7 @@ def _check_all(planes: tuple[tuple[StoredPage, ...], ...], geometry: Geometry) -
 def find_ome_image(tif: tifffile.TiffFile, choice: Choice) -> Element | None:
     """Return the Image element of OME-XML that describes the chosen series, if there is one."""
     if choice.series.kind != "ome":
-        return None
+        return metadata.read_companion(tif) if len(tif.series) == 1 else None
     images = metadata.ome_images(tif)
     if len(images) == len(tif.series):
         return images[int(choice.plane["series"] or 0)]
@@ -259,7 +259,9 @@ def _channels(
     return [ChannelInfo(f"{name} {s.name}", s.alpha) for name in pages for s in inside]
 
 
-def _file_notes(tif: tifffile.TiffFile, choice: Choice, channels: list[ChannelInfo]) -> list[str]:
+def _file_notes(
+    tif: tifffile.TiffFile, choice: Choice, channels: list[ChannelInfo], image: Element | None
+) -> list[str]:
     notes = []
     if any(channel.alpha for channel in channels):
         notes.append("the alpha channel is never taken for signal")
@@ -267,7 +269,7 @@ def _file_notes(tif: tifffile.TiffFile, choice: Choice, channels: list[ChannelIn
         notes.append(f"level 0 of {len(choice.series.levels)} pyramid levels is read")
     if choice.series.is_multifile:
         notes.append("its planes are spread over several files of an OME-TIFF set")
-    elif tif.is_ome and choice.series.kind != "ome":
+    elif tif.is_ome and image is None and choice.series.kind != "ome":
         notes.append("its OME-XML cannot be used: axes and channel names come from the TIFF pages")
     return notes
 

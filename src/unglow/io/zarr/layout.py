@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.files import check_shape, read_json
+from unglow.core.files import read_json
 from unglow.core.windows import Window, grid
 
 if TYPE_CHECKING:
@@ -50,12 +50,6 @@ FINEST_STRIP = 64
 
 _LONGEST = 1 << 31
 """Sides of images are shorter, px."""
-_SHAPE = {
-    **{key: [int, int] for key in ("shape", "chunks", "shards")},
-    "dtype": str,
-    "levels": int,
-}
-"""Of a layout as JSON; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +140,6 @@ class StoreLayout:
     def windows(self, level: int = 0) -> Iterator[Window]:
         """Yield the shards of a level in row order, cut at the edges of the image."""
         return grid(self.level_shape(level), self.level_shards(level))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the layout as JSON types."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> StoreLayout:
-        """Return the layout that `to_dict` wrote; raises `ValueError` if it is none."""
-        check_shape(data, _SHAPE)
-        shape, chunks, shards = (
-            (data[key][0], data[key][1]) for key in ("shape", "chunks", "shards")
-        )
-        return cls(shape, data["dtype"], chunks, shards, data["levels"])
 
 
 def plan_layout(shape: tuple[int, int], dtype: str, *, by_rows: bool = False) -> StoreLayout:

@@ -18,6 +18,7 @@ from unglow.core.digests import hash_file
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json
 from unglow.core.progress import step
+from unglow.core.records import to_record
 from unglow.core.windows import SamePixels, Window, cells
 from unglow.io.stored_values import NotStored
 from unglow.io.zarr.layout import (
@@ -50,7 +51,7 @@ class Store:
         self.path = path
         self.attributes: dict[str, Any] = document["attributes"]["unglow"]
         """What was written along: parameters, fingerprints, ``layout``, ``digest``."""
-        self.layout = StoreLayout.from_dict(self.attributes["layout"])
+        self.layout = to_record(self.attributes["layout"], StoreLayout)
         NotStored.from_attributes(self.attributes)  # refused here if it is damaged
         self.digest: str = self.attributes["digest"]
         """SHA-256 over all shards."""

@@ -22,6 +22,7 @@ import numpy as np
 from unglow.core.errors import StoreError
 from unglow.core.files import name_unwritten, publish, read_file
 from unglow.core.progress import count_transfer, progress, step
+from unglow.core.records import to_plain
 from unglow.core.windows import HALVED_ROWS, Window, halve_stored, map_bounded
 from unglow.io.zarr.layout import (
     DOCUMENT,
@@ -245,7 +246,7 @@ class StoreWriter:
         """
         document = read_file(other / DOCUMENT)
         written = json.loads(document)["attributes"]["unglow"]
-        wanted = {**self._attributes, "layout": self.layout.to_dict()}
+        wanted = {**self._attributes, "layout": to_plain(self.layout)}
         shards = sorted(other.glob("*/c/*/*"))
         is_complete = sum(path.stat().st_size for path in shards) == written["stored_bytes"]
         if (
@@ -288,7 +289,7 @@ class StoreWriter:
             name=self._name,
             pixel_size_um=self._pixel_size_um,
             window=display_window(overview, self.layout.dtype),
-            attributes={**attributes, "layout": self.layout.to_dict()},
+            attributes={**attributes, "layout": to_plain(self.layout)},
         )
         with self._name_unwritten():
             write_document(self._partial, document)

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
 
 from unglow.core.archive import make_damage_error
-from unglow.core.files import check_shape, read_json, write_json
-from unglow.core.reasons import SHAPE, from_json, to_json
-from unglow.core.settings import Checked, key
+from unglow.core.files import write_json
+from unglow.core.reasons import Sentence, to_json
+from unglow.core.records import RecordError, read_record, to_plain, to_record
+from unglow.core.settings import All, Auto, Section, about
 from unglow.photometry import imaging
 from unglow.photometry.gain import bright_field
-from unglow.photometry.imaging import Sharpness
+from unglow.photometry.imaging import NoiseModel, Sharpness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,36 +27,45 @@ if TYPE_CHECKING:
     from unglow.photometry.imaging import Blur, GainMap
 
 _VERSION = 1
-_INTERVAL = (None, [float, float])
-_FAILED = {"status": str, "reason": str}
-_FOUND = {
-    "status": str,
-    "gain": float,
-    "offset": float,
-    "gain_ci95": _INTERVAL,
-    "offset_ci95": _INTERVAL,
-    "noise?": (None, {...: float}),
-    "gain_map?": (None, {...: (str, int, float, [float, ...])}),
-}
-_SHAPE = {
-    "status": str,
-    "reasons": [SHAPE, ...],
-    "notes?": [SHAPE, ...],
-    "default": str,
-    "sharpness?": (
-        None,
-        {
-            "width_px": float,
-            "error_px": float,
-            "blurred": (None, str),
-            "held_out": float,
-            "blocks": int,
-        },
-    ),
-    "methods": {...: {"status": str}},
-    "bright_field?": [str, ...],
-}
-"""What ``scale.json`` holds; see `unglow.core.files`."""
+_Interval = tuple[float, float] | None
+
+
+class _Gain(msgspec.Struct):
+    gain: float
+
+
+class _Failed(msgspec.Struct, tag_field="status", tag="failed"):
+    reason: str
+
+
+class _Found(msgspec.Struct, tag_field="status", tag="ok"):
+    gain: float
+    offset: float
+    gain_ci95: _Interval
+    offset_ci95: _Interval
+    noise: NoiseModel | None = None
+    gain_map: dict[str, str | float | list[float]] | None = None
+    gains: dict[str, _Gain] = msgspec.field(default_factory=dict)
+
+
+_OWN = {"status", "reason", "gain", "offset", "gain_ci95", "offset_ci95"}
+"""Keys of an entry that are no details of the method."""
+
+
+class _Entry(msgspec.Struct):
+    """A scale in a result file."""
+
+    status: str
+    default: str
+    methods: dict[str, dict[str, Any]]
+    reasons: tuple[Sentence, ...]
+    notes: tuple[Sentence, ...] = ()
+    sharpness: Sharpness | None = None
+    bright_field: tuple[str, ...] = ()
+
+
+class _Version(msgspec.Struct):
+    version: Literal[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,8 @@ class Method:
         return not self.finds_offset and not self.is_given
 
 
-METHODS = {
+MethodName = Literal["linear", "moffat", "percentile", "manual", "exposure", "control"]
+METHODS: dict[str, Method] = {
     # those that users of exo2micro know keep the colours that they have there
     "linear": Method("#0072B2", finds_offset=True, settings=("gain_map",)),
     "moffat": Method("#1fa03c"),
@@ -94,64 +108,58 @@ METHODS = {
 """All scale methods; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleSettings(Checked):
-    """What to estimate (config section ``scale``).
+class ScaleSettings(Section, frozen=True):
+    """What to estimate (config section ``scale``)."""
 
-    ``bright_field`` is not a key: it holds the images of the pair that are bright-field
-    (`unglow.photometry.gain.bright_field`).
-    """
+    methods: Annotated[
+        tuple[MethodName, ...],
+        about("Scale methods; each one gives a difference of its own.", min_length=1),
+    ] = ("linear", "moffat", "percentile")
+    default: Annotated[
+        MethodName | None,
+        about(
+            "The method that summary and overview quote and whose difference is written, one of "
+            "methods; null takes the first of them. control takes gain and offset of the "
+            "unstained controls of the dye (column control of the sample sheet), where there are "
+            "some."
+        ),
+    ] = None
+    write: Annotated[
+        tuple[MethodName, ...] | All | None,
+        about(
+            "Methods whose differences are written at full size in addition to that of the "
+            "default method, a list or all; null writes none of them, and they are computed when "
+            "they are viewed."
+        ),
+    ] = None
+    percentile: Annotated[
+        float,
+        about("Percentile of log10(post / pre) that the percentile method takes.", gt=0, lt=100),
+    ] = 50
+    manual: Annotated[
+        Annotated[float, Meta(gt=0, le=1e6)] | None,
+        about("Gain of the manual method; the sample sheet can set it per pair (manual_scale)."),
+    ] = None
+    gain_map: Annotated[
+        Auto,
+        about(
+            "Whether the linear method evens out light that differs from place to place; auto "
+            "does where that fits held-out cells better."
+        ),
+    ] = "auto"
+    match_blur: Annotated[
+        Auto,
+        about(
+            "Whether the sharper image is blurred like the other before they are subtracted; auto"
+            " does where they differ in focus and it makes the residuals of held-out blocks "
+            "smaller."
+        ),
+    ] = "auto"
 
-    SECTION: ClassVar[str] = "scale"
-
-    methods: tuple[str, ...] = key(
-        "Scale methods; each one gives a difference of its own.",
-        default=("linear", "moffat", "percentile"),
-        items={"type": "string", "enum": [*METHODS]},
-        minItems=1,
-        uniqueItems=True,
-    )
-    default: str | None = key(
-        "The method that summary and overview quote and whose difference is written, one of "
-        "methods; null takes the first of them. control takes gain and offset of the unstained "
-        "controls of the dye (column control of the sample sheet), where there are some.",
-        default=None,
-        enum=METHODS,
-    )
-    write: tuple[str, ...] | str | None = key(
-        "Methods whose differences are written at full size in addition to that of the "
-        "default method, a list or all; null writes none of them, and they are computed when "
-        "they are viewed.",
-        default=None,
-        items={"type": "string", "enum": [*METHODS]},
-        pattern="^all$",
-        uniqueItems=True,
-    )
-    percentile: float = key(
-        "Percentile of log10(post / pre) that the percentile method takes.",
-        default=50,
-        exclusiveMinimum=0,
-        exclusiveMaximum=100,
-    )
-    manual: float | None = key(
-        "Gain of the manual method; the sample sheet can set it per pair (manual_scale).",
-        default=None,
-        exclusiveMinimum=0,
-    )
-    gain_map: str = key(
-        "Whether the linear method evens out light that differs from place to place; auto "
-        "does where that fits held-out cells better.",
-        default="auto",
-        enum=["auto", "never"],
-    )
-    match_blur: str = key(
-        "Whether the sharper image is blurred like the other before they are subtracted; auto"
-        " does where they differ in focus and it makes the residuals of held-out blocks "
-        "smaller.",
-        default="auto",
-        enum=["auto", "never"],
-    )
-    bright_field: tuple[str, ...] = ()
+    @property
+    def bright_field(self) -> tuple[str, ...]:
+        """The images of the pair that are bright-field; see `PairScaleSettings`."""
+        return ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -163,6 +171,12 @@ class ScaleSettings(Checked):
     def first(self) -> str:
         """The default method, if it gives a gain."""
         return self.default or self.names[0]
+
+
+class PairScaleSettings(ScaleSettings, frozen=True):
+    """Scale settings of a pair, with the images that `gain.bright_field` found to be such."""
+
+    bright_field: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,17 +247,13 @@ class MethodResult:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> MethodResult:
-        """Read an entry of ``scale.json``; ValueError if it is none."""
-        check_shape(entry, _FOUND if entry["status"] == "ok" else _FAILED)
-        rest = dict(entry)
-        if rest.pop("status") != "ok":
-            return cls.make_failed(str(rest.pop("reason")), rest)
-        gain, offset = rest.pop("gain"), rest.pop("offset")
-        gain_ci95, offset_ci95 = (
-            None if ends is None else (ends[0], ends[1])
-            for ends in (rest.pop("gain_ci95"), rest.pop("offset_ci95"))
-        )
-        return cls(gain, offset, gain_ci95, rest, offset_ci95=offset_ci95)
+        """Read an entry of ``scale.json``; RecordError if it is none."""
+        found = to_record(entry, _Found | _Failed)
+        details = {key: value for key, value in entry.items() if key not in _OWN}
+        if isinstance(found, _Failed):
+            return cls.make_failed(found.reason, details)
+        ends = found.gain_ci95, found.offset_ci95
+        return cls(found.gain, found.offset, ends[0], details, offset_ci95=ends[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,22 +319,23 @@ class Scale:
             "reasons": to_json(self.reasons),
             "notes": to_json(self.notes),
             "default": self.default,
-            "sharpness": None if self.sharpness is None else self.sharpness.to_json(),
+            "sharpness": to_plain(self.sharpness),
             "methods": {name: result.to_json() for name, result in self.methods.items()},
             **({"bright_field": list(self.bright_field)} if self.bright_field else {}),
         }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Scale:
-        """Read what `to_json` gave, without gain maps; KeyError, TypeError or ValueError."""
-        check_shape(content, _SHAPE)
-        if content["default"] not in content["methods"]:
-            raise ValueError(f"there is no method {content['default']}")
-        methods = {k: MethodResult.from_json(v) for k, v in content["methods"].items()}
-        sharpness = Sharpness.from_json(content.get("sharpness"))
-        reasons, notes = (tuple(from_json(content.get(k, ()))) for k in ("reasons", "notes"))
-        roles = tuple(content.get("bright_field", ()))
-        return cls(content["default"], methods, content["status"], reasons, sharpness, notes, roles)
+        """Read what `to_json` gave, without gain maps; RecordError if it is none."""
+        own = to_record(content, _Entry)
+        if own.default not in own.methods:
+            raise RecordError(f"default: there is no method {own.default}")
+        blur = own.sharpness and own.sharpness.blur
+        if blur and not 0 < blur.width_px <= imaging.WIDEST:
+            raise RecordError(f"sharpness: nothing is blurred by {blur.width_px} px")
+        methods = {k: MethodResult.from_json(v) for k, v in own.methods.items()}
+        rest = own.status, own.reasons, own.sharpness, own.notes, own.bright_field
+        return cls(own.default, methods, *rest)
 
     @classmethod
     def load(cls, path: Path | str, light: Path | None = None) -> Scale:
@@ -333,13 +344,12 @@ class Scale:
         StoreError if a file is damaged or from another version.
         """
         try:
-            content = read_json(path)
-            if content["version"] != _VERSION:
-                raise make_damage_error(path)
+            content = read_record(path, dict[str, Any])
+            to_record(content, _Version)
             scale = cls.from_json(content)
-            for name, found in scale.methods.items():
-                if light is not None and found.details.get("gain_map"):
-                    scale.methods[name] = found.add_light(imaging.load_gain_map(light), light)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise make_damage_error(path) from error
+        except RecordError as error:
+            raise make_damage_error(path, error) from error
+        for name, found in scale.methods.items():
+            if light is not None and found.details.get("gain_map"):
+                scale.methods[name] = found.add_light(imaging.load_gain_map(light), light)
         return scale

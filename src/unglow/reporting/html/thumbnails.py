@@ -24,9 +24,10 @@ import numpy as np
 from unglow.core import digests
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import UnglowError, describe
-from unglow.core.files import read_file, read_json, write_text
+from unglow.core.files import read_file, write_text
 from unglow.core.levels import LEVELS, name_of, names_of, place_of
 from unglow.core.printable import harmless
+from unglow.core.records import RecordError, read_record
 from unglow.io.detection_results import SHOWN, read_candidates
 from unglow.io.zarr import open_store
 from unglow.io.zarr.reader import find_fitting_level, overview, read_same_pixels
@@ -200,8 +201,8 @@ def _size_and_time(path: Path) -> tuple[int, int]:
 
 def _read_cache(path: Path) -> dict[str, list[Picture]]:
     try:
-        return {key: [Picture(**one) for one in row] for key, row in read_json(path).items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+        return read_record(path, dict[str, list[Picture]])
+    except (OSError, RecordError):
         return {}
 
 

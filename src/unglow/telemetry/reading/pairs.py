@@ -9,9 +9,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from unglow.core.files import read_json
+import msgspec
+
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, names_of, place_of, variants_in
-from unglow.core.reasons import Reason, from_json, helped_by_landmarks
+from unglow.core.reasons import Reason, Sentence, helped_by_landmarks
+from unglow.core.records import RecordError, read_record
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
@@ -251,10 +253,14 @@ def _status(path: Path) -> tuple[str, list[str]]:
 @lru_cache(maxsize=1 << 14)
 def _read(path: str, _time: int, _size: int) -> tuple[str, list[str]]:
     try:
-        result = read_json(path)
-        reasons = result.get("reasons") or result.get("reason") or ()
-        return str(result.get("status") or ""), from_json(
-            [reasons] if isinstance(reasons, str) else reasons
-        )
-    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        result = read_record(path, _Result)
+    except (OSError, RecordError):
         return "", []
+    reasons = result.reasons or ([result.reason] if result.reason else [])
+    return result.status, reasons
+
+
+class _Result(msgspec.Struct):
+    status: str = ""
+    reason: str | None = None
+    reasons: list[Sentence] = msgspec.field(default_factory=list)

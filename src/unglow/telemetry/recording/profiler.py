@@ -302,7 +302,7 @@ class StackSampler:
             self._warn(str(error))
 
     def _take(self, t: float, seconds: float) -> None:
-        frames = sys._current_frames()  # noqa: SLF001 (documented, and what every profiler uses)
+        frames = sys._current_frames()  # noqa: SLF001 (documented; there is no other way)
         # this very call, which with a variable that holds it would keep all that others hold alive
         del frames[threading.get_ident()]
         for innermost in frames.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from unglow.core.files import write_json
 from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
 from unglow.core.reasons import from_json, split_notes, to_json
+from unglow.core.records import to_plain
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
@@ -77,7 +78,7 @@ def detect(
     report: dict[str, Any] = {
         "version": version,
         "method": inputs.scale.default,
-        "settings": asdict(settings),
+        "settings": to_plain(settings),
         "is_control": is_control,
     }
     try:
@@ -100,13 +101,13 @@ def detect(
     places_xy = np.stack([counted["x"], counted["y"]], axis=1)
     width_px = measure_width(inputs.difference, places_xy, counted["snr"])
     report["spot_width_px"] = width_px
-    steps, levels = inputs.grey_steps, inputs.middle_levels(section)
+    steps, levels = inputs.grey_steps, inputs.dark_levels(section)
     reasons = [
         *search_warnings(result, places, scene, steps, levels),
         *warn_of_dirt(places, unclear, listed),
         *describe_seams(places.seams.lines, "post"),
         *from_json(inputs.aligned.attributes.get("seams", ())),
-        *inputs.explain_masked(),
+        *inputs.explain_masked(section, result.numbers["lacking"]),
         *check_width(width_px, settings.fwhm_px),
     ]
     report["reasons"], report["notes"] = map(to_json, split_notes(reasons))

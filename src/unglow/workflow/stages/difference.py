@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.progress import step
+from unglow.core.records import to_record
 from unglow.core.windows import Window, map_bounded, strips
 from unglow.io.stored_values import has_grey_levels, value_range
 from unglow.io.zarr.writer import StageStore
@@ -194,7 +195,7 @@ def _expectation(images: Matched, scale: Scale, statistics: JointStatistics) -> 
         return None
     lowest = value_range(images.post.attributes)[0]
     return Expectation.from_result(
-        scale.default_result, NoiseModel.from_json(noise), statistics, lowest
+        scale.default_result, to_record(noise, NoiseModel), statistics, lowest
     )
 
 

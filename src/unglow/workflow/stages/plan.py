@@ -16,6 +16,7 @@ from unglow.core.errors import ChangedError, InputError
 from unglow.core.files import open_file
 from unglow.core.progress import step
 from unglow.core.reasons import explain
+from unglow.core.records import to_record
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
 from unglow.io.pair_plan import ROLES, Plan
 from unglow.io.raw_header import find_image, find_key_file, is_ome_zarr
@@ -107,7 +108,7 @@ def plan_pair(
 ) -> Plan:
     """Return the plan of a pair whose headers were read while the workflow was parsed."""
     read = {
-        role: TiffHeader.from_dict({**headers[role], "path": str(find_image(path))})
+        role: to_record({**headers[role], "path": str(find_image(path))}, TiffHeader)
         for role, path in zip(ROLES, (post, pre), strict=True)
     }
     return make_plan(read["post"], read["pre"], channel=channel, dye=dye)

@@ -15,6 +15,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.progress import progress, step
+from unglow.core.records import to_record
 from unglow.core.windows import Window, coarse_level, grid, halve_stored, map_bounded, strips
 from unglow.detection.section_mask import Section, section_mask
 from unglow.jobs.memory_limit import is_memory_failure
@@ -159,7 +160,7 @@ def score_cycle(
         return None
     expected = Expectation.from_result(
         result,
-        NoiseModel.from_json(noise),
+        to_record(noise, NoiseModel),
         measured.statistics,
         result.details["range"][0],
         dark_end(measured.statistics),

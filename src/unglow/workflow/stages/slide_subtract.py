@@ -342,7 +342,7 @@ def _write(
     save_overviews(targets["overviews"], overviews, next((o.step for o in left.values()), 1))
     names = tuple(path.name for path in images.values())
     about_image = work.dtype, choice.rounding, names
-    Subtraction(*about_image, markers, reason, work.left_out).save(targets["subtraction"])
+    Subtraction(*about_image, markers, reason, dict(work.left_out)).save(targets["subtraction"])
 
 
 def _gains(result: MethodResult) -> float | str | None:

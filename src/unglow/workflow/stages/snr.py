@@ -14,10 +14,11 @@ from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.core.progress import step
 from unglow.core.reasons import explain
+from unglow.core.records import to_record
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.snr import Scene, significance
-from unglow.io.stored_values import measure_step, quantise, value_range
+from unglow.io.stored_values import ATTRIBUTE, MOST_SHARE, measure_step, quantise, value_range
 from unglow.io.zarr import StoreWriter, open_store
 from unglow.memory import SNR_TILE
 from unglow.photometry.difference import open_method
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 _SATURATED = 1e-4
 """A note says so if more than this share of the px of pre are saturated."""
+_LACKING, _EVERY = 0.02, 4
+"""A note says so if more than this share of the section has no data, as found at every 4th px of
+its mask."""
 STEP = 1 / 256
 """The ratio is rounded to multiples of this: half of it is far below the noise, which is 1, and the
 store takes less space."""
@@ -127,7 +131,7 @@ class DetectInputs:
             raise InputError(
                 "the error of the map is unknown, so edges cannot be distinguished from stain."
             )
-        model = NoiseModel.from_json(noise)
+        model = to_record(noise, NoiseModel)
         post_rounding, pre_rounding = (ROUNDING * step**2 for step in self.grey_steps)
         model = replace(
             model,
@@ -190,14 +194,31 @@ class DetectInputs:
         found = sum(seam.area_px * float(section.contains(*seam.points).mean()) for seam in lines)
         return Seams(tuple(lines), min(1.0, found / max(section_px, 1)))
 
-    def middle_levels(self, section: Section) -> tuple[float, float]:
-        """Return the median of post and of aligned pre on the section."""
-        return section.find_median(self.post), section.find_median(self.aligned)
+    def dark_levels(self, section: Section) -> tuple[float, float]:
+        """Return what a quarter of the section is below, in post and in aligned pre."""
+        return section.find_dark_level(self.post), section.find_dark_level(self.aligned)
 
-    def explain_masked(self) -> list[str]:
-        """Return a note if saturated px of pre are masked."""
+    def explain_masked(self, section: Section, lacking_px: int) -> list[str]:
+        """Return a note if saturated px of pre are masked, and a reason if much has no data.
+
+        ``lacking_px`` of the section have none; those beyond the frame of pre do not count.
+        """
         share = self.aligned.attributes.get("pre_saturated_px", 0) / math.prod(self.pre.shape)
-        return [explain("pre_saturated", percent=100 * share)] if share > _SATURATED else []
+        said = list[str]()
+        if share > _SATURATED:
+            said.append(explain("pre_saturated", percent=100 * share))
+        is_said = bool(said or self.aligned.attributes.get("seams"))
+        side = _EVERY << section.level
+        rows, cols = np.nonzero(section.mask[::_EVERY, ::_EVERY])
+        at = self.transform.map(side * np.stack([cols, rows], axis=1).astype(np.float64))
+        inside = ((at >= 0) & (at < self.pre.shape[::-1])).all(axis=1)
+        beyond_px, section_px = (side**2 * int(one.sum()) for one in (~inside, inside))
+        lacking = (lacking_px - beyond_px) / max(1, section_px)
+        is_said |= any(ATTRIBUTE in image.attributes for image in (self.post, self.pre))
+        if lacking > (MOST_SHARE if is_said else _LACKING):
+            key = "no_data" if lacking > MOST_SHARE else "some_data"
+            said.append(explain(key, percent=100 * lacking))
+        return said
 
     def without(self, scene: Scene, section: Section, spoilt: Places, unclear: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
