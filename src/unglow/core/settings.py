@@ -63,13 +63,14 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A section of the configuration: no list has a value twice, and numbers are of one form."""
 
     def __post_init__(self) -> None:
-        for one in msgspec.structs.fields(type(self)):
-            value = getattr(self, one.name)
+        keys = self.__struct_fields__, self.__struct_encode_fields__, self.__struct_defaults__
+        for field, name, default in zip(*keys, strict=True):
+            value = getattr(self, field)
             if isinstance(value, tuple) and len({*value}) < len(value):
-                raise ValueError(one.encode_name + _TWICE)
+                raise ValueError(name + _TWICE)
             if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_EXACT:
-                same = one.default if value == one.default else int(value)
-                msgspec.structs.force_setattr(self, one.name, same)
+                same = default if value == default else int(value)
+                msgspec.structs.force_setattr(self, field, same)
 
 
 @cache

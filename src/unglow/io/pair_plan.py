@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
@@ -28,15 +28,19 @@ class _Image(msgspec.Struct):
     bright_field: bool = False
 
 
-_Each = TypeVar("_Each")
+class _Images(msgspec.Struct):
+    post: _Image
+    pre: _Image
 
 
-class _Roles(msgspec.Struct, Generic[_Each]):
-    post: _Each
-    pre: _Each
+class _Channels(msgspec.Struct):
+    post: tuple[int, ...]
+    pre: tuple[int, ...]
 
 
-class _Layouts(_Roles[StoreLayout]):
+class _Layouts(msgspec.Struct):
+    post: StoreLayout
+    pre: StoreLayout
     derived: StoreLayout
 
 
@@ -46,8 +50,8 @@ class _File(msgspec.Struct):
     version: Literal[1]
     reason: str | None
     choice: dict[str, Any]
-    images: _Roles[_Image]
-    channels: _Roles[tuple[int, ...]]
+    images: _Images
+    channels: _Channels
     layouts: _Layouts
     doubts: tuple[Sentence, ...] = ()
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import yaml
-from msgspec.structs import replace
 
 from unglow.core.errors import ConfigError
 from unglow.core.files import read_file
@@ -103,7 +103,8 @@ def load(config: Mapping[str, Any]) -> Settings:
     rules = schema_of(Settings)
     given = {key: value for key, value in config.items() if key not in RETIRED}
     plain: dict[str, Any] = _convert_all(given, rules)
-    sweepable = _sweepable(plain.get("sweep"), rules)
+    sweep = plain.get("sweep")
+    sweepable = _sweepable(sweep, rules) if sweep else {}
     settings = from_json(Settings, plain)
     _check_methods(settings)
     _check_sweep(settings, sweepable)
@@ -250,8 +251,8 @@ def override(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
         key, _, rest = name.partition(".")
         given = tuple(value) if isinstance(value, list) else value
         section = changed.get(key, getattr(settings, key))
-        changed[key] = replace(section, **{rest: given}) if rest else given
-    return replace(settings, **changed)
+        changed[key] = msgspec.structs.replace(section, **{rest: given}) if rest else given
+    return msgspec.structs.replace(settings, **changed)
 
 
 def variants(settings: Settings, level: str) -> tuple[Variant, ...]:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.printable import table, wrap_text
 from unglow.core.rounding import gigabytes
-from unglow.core.settings import schema_of
 from unglow.workflow.forecast import Throughput, forecast, time_in_words
 from unglow.workflow.schedule import bound_at_once
-from unglow.workflow.settings import Settings
+from unglow.workflow.settings import LEAST_BUDGET, USUAL_BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +35,6 @@ SCHEMA = 2
 MOST_JOBS = 30_000
 """More are refused: Snakemake plans about 150 jobs per second, and holds 50 kB for each."""
 PLANNED_PER_S = 150
-_BUDGET = schema_of(Settings)["properties"]["memory_per_job"]
 
 
 class Level(IntEnum):
@@ -237,7 +235,7 @@ def compare_settings(
     ``jobs`` are to be done of N ``pairs``, with ``memory_per_job`` in MB as the budget.
     """
     most = capacity.cores or 1
-    budgets = sorted({_BUDGET["minimum"], _BUDGET["default"], budget_mb})
+    budgets = sorted({LEAST_BUDGET, USUAL_BUDGET, budget_mb})
     made = []
     for cores, budget in itertools.product(sorted({1, min(2, most), most}), budgets):
         other = replace(capacity, cores=cores)

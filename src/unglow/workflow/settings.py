@@ -18,6 +18,8 @@ from unglow.registration.settings import RegisterSettings
 from unglow.workflow.stage_table import STAGES
 
 _Plane = Annotated[int, Meta(ge=0)] | Annotated[str, Meta(pattern="^(max|mean)$")]
+LEAST_BUDGET, USUAL_BUDGET = 300, 2000
+"""The least and the default value of `Settings.memory_per_job`, MB."""
 _Exported = Literal["difference", "aligned_pre", "post", "pre", "snr"]
 _Stage = Annotated[
     str,
@@ -182,10 +184,10 @@ class Settings(Section, frozen=True):
             "Memory that one job may take, in MB (1 MB = 1e6 bytes). It sets how many blocks are "
             "in flight and never what is computed, so another budget gives the same bytes and "
             "reruns nothing.",
-            ge=300,
+            ge=LEAST_BUDGET,
             le=1e9,
         ),
-    ] = 2000
+    ] = USUAL_BUDGET
     timeout_per_job: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         about(

@@ -331,7 +331,7 @@ def test_pictures_are_kept_until_the_results_change(tmp_path):
     assert pack_pictures(tmp_path, [row], cache=cache) != drawn
 
 
-def test_a_row_that_cannot_be_made_says_why_but_a_fault_of_ours_is_no_damage(tmp_path, monkeypatch):
+def test_a_row_that_cannot_be_made_says_why(tmp_path, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError("by zero")
 
