@@ -50,7 +50,9 @@ if missing and not rules_only:
     end_run(not_installed)
 # To list or check rules nothing is computed, so that Snakemake alone is enough.
 sys.modules.update({name: MagicMock() for name in missing if name != "unglow"})
-if "msgspec" in missing:  # classes are made from it, and of settings the defaults are enough
+if (
+    "msgspec" in missing
+):  # classes are made from it, and of settings the defaults are enough
     empty = {"__init_subclass__": classmethod(lambda _kind, **_more: None)}
     sys.modules["msgspec"].Struct = type("Struct", (), empty)
     sys.modules["msgspec"].convert = lambda _values, kind: kind()

@@ -67,11 +67,8 @@ def judge():
     try:
         jobs = read_jobs(workflow, describe)
         capacity = read_capacity(workflow, jobs)
-    except (AttributeError, KeyError, TypeError) as error:
-        end_run(
-            f"The job graph of Snakemake {snakemake_version} cannot be read ({error}): install a "
-            "version that unglow was tried with."
-        )
+    except UnglowError as error:
+        end_run(str(error))
     findings = check(jobs, capacity, batch.settings.memory_per_job)
     throughput = Throughput(read_runs(file_of_machine(executor_elsewhere())))
     expected = forecast(jobs, capacity, throughput, len(batch.keys))

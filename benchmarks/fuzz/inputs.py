@@ -133,7 +133,7 @@ def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:  # noqa: ARG
         return Outcome(ESCAPED, f"a sentence of {max(map(len, said))} characters")
     # what a configuration says is about its keys, and what is not there is not to be named
     is_named = path.name in text or path.name == CONFIG.name or not path.exists()
-    if how in ("paths", "layout") and not is_named:  # the file that a cell names is as good
+    if path.suffix in (".tsv", ".csv") and not is_named:  # the file that a cell names is as good
         cells = re.split(r"[\t,\n]", path.read_text(encoding="utf-8", errors="replace"))
         is_named = any("/" in cell and Path(cell).name in text for cell in cells)
     if said and not (is_named and all(line.endswith((".", "?")) for line in said)):

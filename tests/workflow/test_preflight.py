@@ -289,7 +289,7 @@ def test_a_graph_that_cannot_be_read_ends_the_run_with_a_sentence(work):
     (work / "patch" / "sitecustomize.py").write_text(RENAMED)
     run = command(work, *RUN, path=work / "patch")
     assert run.code == 1
-    assert re.search(r"The job graph of Snakemake \S+ cannot be read", plain(run))
+    assert "the job graph of this version of Snakemake cannot be read" in plain(run)
 
 
 @pytest.mark.parametrize(

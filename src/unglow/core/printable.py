@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,15 @@ def printable(text: str) -> str:
     Terminals and logs of other programs refuse them otherwise.
     """
     return harmless(text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+
+
+_LONG = re.compile(r"\S{300,}")
+
+
+def one_line(text: str) -> str:
+    """Return a `printable` sentence on one line; of words of 300 characters and more, the ends."""
+    line = printable(" ".join(text.splitlines()))
+    return _LONG.sub(lambda m: f"{m[0][:150]}…{m[0][-100:]}", line)
 
 
 def clean(text: str) -> str:

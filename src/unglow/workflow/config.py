@@ -209,6 +209,12 @@ def _refuse_impossible_paths(settings: Settings) -> None:
         path = getattr(settings, key) or ""
         if "\0" in path:
             raise ConfigError(f"config key '{key}' holds a NUL character; remove it.")
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError as error:
+            raise ConfigError(
+                f"config key '{key}' holds a character that no file name has; type it again."
+            ) from error
         longest = max(len(os.fsencode(part)) for part in path.split("/"))
         if longest > _NAME_BYTES or len(os.fsencode(path)) > _PATH_BYTES:
             raise ConfigError(

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.errors import UnglowError
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb
 from unglow.workflow.schedule import Capacity, Job
 
@@ -71,32 +72,52 @@ def read_jobs(workflow: Any, describe: Callable[..., Mapping[str, Any] | None]) 
 
     ``describe`` is called with rule, wildcards and whether an output is missing; it returns what
     else is known of a job of unglow, and None for others.
+
+    Raises
+    ------
+    UnglowError
+        This version of Snakemake has another graph.
     """
-    dag, disks = workflow.dag, dict[int, str]()
-    found = [job for job in dag.needrun_jobs() if job.output or job.log]
-    places = {job: n for n, job in enumerate(found)}
+    disks = dict[int, str]()
 
     @cache
     def disk_of(directory: str) -> str:
         place = existing(Path(directory))
         return disks.setdefault(place.stat().st_dev, str(place))
 
+    try:
+        listed = _list_jobs(workflow)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UnglowError(
+            f"the job graph of this version of Snakemake cannot be read ({error}): install a "
+            "version that unglow was tried with."
+        ) from error
     jobs = []
-    for job in found:
-        rule, names = job.rule.name, dict(job.wildcards_dict or {})
-        outputs = [str(file) for file in job.output]
+    for rule, names, outputs, more in listed:
         known = describe(rule, names, missing=not all(map(os.path.lexists, outputs)))
+        disk = disk_of(str(Path(outputs[0]).parent)) if known and outputs else ""
+        other = {"rule": rule, "title": " ".join(names.values()) or "the run"}
+        jobs.append(Job(**(known or other), **more, disk=disk))
+    return jobs
+
+
+def _list_jobs(workflow: Any) -> list[tuple[str, dict[str, str], list[str], dict[str, Any]]]:
+    """Return rule, wildcards and outputs of each job, and what Snakemake says of it."""
+    dag = workflow.dag
+    found = [job for job in dag.needrun_jobs() if job.output or job.log]
+    places = {job: n for n, job in enumerate(found)}
+    listed = []
+    for job in found:
         mem_mb = job.resources.get("mem_mb", 0)
         more = {
             "after": tuple(sorted(places[j] for j in dag.job_dependencies(job) if j in places)),
             "reason": str(dag.reason(job)),
             "threads": job.threads,
             "mem_mb": mem_mb if isinstance(mem_mb, int) else 0,  # not known before its input is
-            "disk": disk_of(str(Path(outputs[0]).parent)) if known and outputs else "",
         }
-        other = {"rule": rule, "title": " ".join(names.values()) or "the run"}
-        jobs.append(Job(**(known or other), **more))
-    return jobs
+        outputs = [str(file) for file in job.output]
+        listed.append((job.rule.name, dict(job.wildcards_dict or {}), outputs, more))
+    return listed
 
 
 def read_capacity(workflow: Any, jobs: Iterable[Job]) -> Capacity:

@@ -118,6 +118,7 @@ def test_strings_from_the_command_line_get_the_type_of_their_key(given, key, val
         ({"sweep": {"scale.percentile": ["40", 40]}}, "holds a value twice: [40, 40]"),
         ({"sweep": {"scale.percentile": 40}}, "'sweep.scale.percentile' is 40 but"),
         ({"results": "a\0b"}, "'results' holds a NUL character"),
+        ({"raw": "a\ud800"}, "'raw' holds a character that no file name has"),
         ({"samples": "a\0b"}, "'samples' holds a NUL character"),
         ({"raw": "x/" + 300 * "r"}, "'raw' is too long for a path (302 characters)"),
         ({"results": 2000 * "r/"}, "'results' is too long for a path"),

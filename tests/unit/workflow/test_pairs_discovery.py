@@ -245,7 +245,7 @@ def test_folders_for_all_images_before_and_after(tmp_path):
         ("logs_pre_D logs_post_D b_pre_D b_post_D", "b/D sample-logs/D"),
     ],
 )
-def test_images_that_are_called_alike_but_for_pre_and_post_are_pairs(tmp_path, files, keys):
+def test_images_that_are_called_the_same_but_for_pre_and_post_are_pairs(tmp_path, files, keys):
     raw = fill(tmp_path / "raw", *(f"{name}.tif" for name in files.split()))
     found = discover(raw)
     assert not found.problems

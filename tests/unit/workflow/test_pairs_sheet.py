@@ -340,3 +340,14 @@ def test_sentences_about_long_cells_and_many_lines_stay_short(tmp_path):
     (problem,) = read_sheet(path, base=tmp_path).problems
     assert "5000 times" in problem.message
     assert len(problem.message) < 500 + len(str(path))
+
+
+@pytest.mark.parametrize("name", ["9" * 5000, "regions\u2028a", "regions\x85a", "r\x00"])
+def test_names_of_columns_that_nobody_expects_make_one_short_line(tmp_path, name):
+    sheet = tmp_path / "samples.tsv"
+    sheet.write_text(f"sample\tdye\tpost\tpre\t{name}\na\tD\ta.tif\tb.tif\tx\n", encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        read_sheet(sheet, base=tmp_path)
+    assert len(str(error.value).splitlines()) == 1
+    assert len(str(error.value)) < 800
+    assert "samples.tsv" in str(error.value)

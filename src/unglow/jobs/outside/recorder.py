@@ -207,7 +207,7 @@ class OutsideRecorder(logging.Handler):
     # ------------------------------------------------------------------------- looking at processes
 
     def _repeat(self) -> None:
-        wait, begun = 0.05, time.monotonic()
+        wait, since = 0.05, time.monotonic()
         while not self._over.wait(wait):
             started = time.thread_time()
             try:
@@ -216,7 +216,7 @@ class OutsideRecorder(logging.Handler):
             except Exception as error:  # noqa: BLE001
                 self._fail(error)
             self._looks, self._cpu_s = self._looks + 1, self._cpu_s + time.thread_time() - started
-            allowed_after = (self._cpu_s - _AHEAD_S) / _SHARE - (time.monotonic() - begun)
+            allowed_after = (self._cpu_s - _AHEAD_S) / _SHARE - (time.monotonic() - since)
             wait = min(max(INTERVAL_S, allowed_after), _LONGEST_S)
 
     def _look(self) -> None:

@@ -207,8 +207,8 @@ class _AttemptFile(_File):
         """Add a stall; when it is over, a second line reports it again."""
         over, seconds = line.get("over"), moment(line.get("seconds"))
         if over and stalls and not stalls[-1].over:
-            begun = stalls.pop()
-            t = begun.t - begun.seconds + seconds  # as it began, whenever its end was noticed
+            first = stalls.pop()
+            t = first.t - first.seconds + seconds  # as it began, whenever its end was noticed
         words = {key: str(line.get(key) or "") for key in ("reason", "message", "helps")}
         stalls.append(Stall(t, seconds, over=over is not False, **words))
 

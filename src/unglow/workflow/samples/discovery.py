@@ -361,7 +361,7 @@ def _split_by_names(folder: _Folder) -> list[_Folder]:
 
 
 def _pair_across(raw: Path, folders: list[_Folder], problems: list[Problem]) -> list[Pair]:
-    """Pair images of two folders that are called alike but for pre and post, and take them out.
+    """Pair images of two folders that are called the same but for pre and post, and take them out.
 
     That is those of a dye that is only before, or only after, staining in each of the folders.
     """

@@ -112,8 +112,8 @@ NAME_RULES = (
     NameRule(
         "day 1/Rock7_pre_SYTO9.tif",
         "day 2/Rock7_post_SYTO9.tif",
-        "Images in two folders that are called alike but for the word: the sample is what is left "
-        "of the name, or the folder inside these folders.",
+        "Images in two folders that are called the same but for the word: the sample is what is "
+        "left of the name, or the folder inside these folders.",
     ),
     NameRule(
         "Rock7_pre_SYTO9.tif",

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
 from unglow.core.errors import InputError
-from unglow.core.printable import compose, printable
+from unglow.core.printable import compose, one_line
 from unglow.multiplexed.markers import NAME
 from unglow.workflow.samples.naming import says_pre_or_post, take_apart
 
@@ -120,9 +120,7 @@ class Problem:
         """Make the text printable, on one line, whatever the names of files hold."""
         for name in ("message", "sample", "dye"):
             text = getattr(self, name)
-            object.__setattr__(
-                self, name, None if text is None else printable(text.replace("\n", " "))
-            )
+            object.__setattr__(self, name, None if text is None else one_line(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +311,7 @@ def _absence(file: Path, sheet: Path, cell: str) -> str:
             f"there is no {file}; paths start at the working directory, so write "
             f"{sheet.parent / cell}"
         )
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         names = [path.name for path in file.parent.iterdir()]
         for near in difflib.get_close_matches(file.name, names, n=1):
             return f"there is no {file}; did you mean {file.with_name(near)}?"

@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import number_lines, read_file, read_text, split
-from unglow.core.printable import compose
+from unglow.core.printable import compose, one_line
 from unglow.core.workflow_files import workflow_directory
 from unglow.io.raw_header import is_ome_zarr
 from unglow.reporting.groups import is_in_summary
@@ -280,9 +280,10 @@ def _suggest_column(name: str, allowed: list[str], present: list[str]) -> str:
     plain = name.lower().replace(" ", "_").replace("-", "_")
     near = difflib.get_close_matches(plain, free, n=1, cutoff=0.6)
     meant = near[0] if near else _COMMON.get(plain)
+    name = one_line(name)
     if meant in free:
         return f"there is no column '{name}'; did you mean '{meant}'?"
-    group = f"group_{re.sub('[^a-z0-9]+', '_', plain)}"
+    group = f"group_{re.sub('[^a-z0-9]+', '_', plain)[:40]}"
     return (
         f"there is no column '{name}'; remove it, or name it {group} if it says which pairs belong "
         f"together (the columns are {', '.join(allowed)})."
