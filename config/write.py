@@ -37,9 +37,9 @@ def schema_text():
 
 
 def rows(schema, where=""):
-    """Yield a row of the table for each key."""
+    """Yield a row of the table for each key, with the first sentence of its description."""
     for name, rule in schema["properties"].items():
-        about = rule["description"]
+        about = rule["description"].partition(". ")[0].removesuffix(".") + "."
         if rule.get("properties"):
             yield f"| **`{where}{name}`** | | {about} |\n"
             yield from rows(rule, f"{where}{name}.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -24,8 +25,13 @@ project = "unglow"
 author = project_copyright = "The unglow developers"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/site/index"
-include_patterns = ["*.md", "docs/*.md", "docs/*/*.md", "*/README.md", "profiles/*/README.md"]
-exclude_patterns = [".*", "build", "demo", "mutants", "src", "tests"]
+include_patterns = ["README.md", "docs/*.md", "docs/*/*.md", "config/README.md"]
+# Pages for developers are read in the repository.
+exclude_patterns = [
+    *(".*", "build", "demo", "mutants", "src", "tests"),
+    *(f"docs/{name}.md" for name in ("architecture", "design-choices", "evidence")),
+    *("docs/promises.md", "docs/telemetry.md"),
+]
 myst_heading_anchors = 4
 html_theme = "furo"
 html_title = "unglow"
@@ -63,6 +69,13 @@ class CommandHelp(Directive):
         return nodes.section("", title, text, ids=[f"unglow-{name}"], names=[f"unglow-{name}"])
 
 
+def drop_links_of_developers(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Drop the row of README.md that leads to pages which the site does not have."""
+    if name == "README":
+        source[0] = re.sub(r"(?m)^\| Code \|.*\n", "", source[0])
+
+
 def setup(app: Sphinx) -> None:
-    """Give the directive its name."""
+    """Give the directive its name, and the README its links."""
     app.add_directive("command-help", CommandHelp)
+    app.connect("source-read", drop_links_of_developers)

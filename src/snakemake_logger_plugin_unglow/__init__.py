@@ -1,4 +1,4 @@
-"""``snakemake --logger unglow``: what Snakemake prints, in the words of unglow (docs/monitor.md).
+"""``snakemake --logger unglow``: what Snakemake prints, in the words of unglow (docs/running.md).
 
 Every Snakemake of the environment imports this module, unglow's or not, so it loads nothing; what
 a run shows is in `unglow.reporting.terminal.run_output`.

@@ -20,8 +20,11 @@ BRAIN = ("signal/signal_ch000013.tif", "background/background_ch010013.tif")
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
-    """Return the fenced blocks of a page that are run (sh) or compared (text)."""
-    words = (PROJECT / "docs" / page).read_text()
+    """Return the fenced blocks of a page, or of ``page#section``, run (sh) or compared (text)."""
+    name, _, section = page.partition("#")
+    words = (PROJECT / "docs" / name).read_text()
+    if section:
+        words = words.split(f"\n## {section}\n")[1].partition("\n## ")[0]
     return re.findall(r"^```(sh|text)\n(.*?)^```$", words, re.MULTILINE | re.DOTALL)
 
 
@@ -66,9 +69,9 @@ def check(page: str, place: Path) -> None:
     [
         "tutorial-phantom.md",
         "tutorial-slide.md",
-        "from-exo2micro.md",
-        "from-backsub.md",
-        "coming-from.md",
+        "coming-from.md#From exo2micro",
+        "coming-from.md#From Backsub",
+        "coming-from.md#From Dask, MiniAn, SpatialData or CaImAn",
     ],
 )
 def test_a_page_is_true(page, tmp_path):

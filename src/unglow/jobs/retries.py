@@ -53,7 +53,7 @@ _RENAMED = {
 }
 _NOT_RECORDED = ("kind", "wall", "signal", "code", "remedy")
 
-# Limits of time grow by this factor after each attempt that was late (docs/faults.md).
+# Limits of time grow by this factor after each attempt that was late (docs/running.md).
 _LONGER = 3
 # How long a job waits for memory before it gives up, and between two looks, s.
 PATIENCE_S = 1800.0
