@@ -251,8 +251,8 @@ def test_survey_reports_the_same_problems(zoo):
     ("words", "message"),
     [
         ("memory_per_job=abc", "config key 'memory_per_job' is 'abc' but has to be a number"),
-        ("memory_per_job=.inf", "'memory_per_job' is inf but has to be a finite number"),
-        ("scale={manual: .nan}", "'scale.manual' is nan but has to be a finite number"),
+        ("memory_per_job=.inf", "'memory_per_job' is inf but has to be at least 300"),
+        ("scale={manual: .nan}", "'scale.manual' is nan but has to be above 0"),
         ("samples=none.tsv", "none.tsv"),
         ("raw=nowhere", "nowhere"),
         ("sweep={scale.percentile: [40, .nan]}", "'sweep.scale.percentile' is nan"),

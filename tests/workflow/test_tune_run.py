@@ -35,7 +35,7 @@ def test_a_pair_is_run_apart_from_all_results_and_a_profile_is_written(batch, ca
     assert float(row[1]) > 0
     assert float(row[3]) >= 0
     assert 50 < float(row[8]) < 400
-    assert {path.name for path in batch.iterdir()} - before == {"profiles", ".snakemake", "kept"}
+    assert {path.name for path in batch.iterdir()} - before == {"profiles", ".unglow", "kept"}
     assert {path.name for path in (batch / "kept").iterdir()} == {
         *("1-core-1", "1-core-2"),
         "compare.html",
