@@ -97,6 +97,6 @@ def test_the_page_on_python_is_true(small_finished, monkeypatch, capsys):
     assert lines[0].startswith("('phantom', 'SYTO9') ok")
     assert len(names["table"]) == len(names["candidates"])
     assert names["square"].shape == (128, 128)
-    assert names["small"].shape == names["image"].levels[-1].shape
+    assert names["small"].shape == names["pair"].levels("difference")[-1].shape
     assert names["other"].shape == names["image"].shape
     assert names["run"].outcome == "ok"

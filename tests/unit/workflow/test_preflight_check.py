@@ -131,7 +131,7 @@ def test_jobs_that_run_elsewhere_are_judged_by_their_limits_only():
     started = rocks(1, mem_mb=600, launcher_mb=100)
     assert check(started, capacity(None, None, None), 500) == []
     (found,) = check(rocks(1, mem_mb=399, launcher_mb=100), capacity(None, None, None), 2000)
-    assert found.level == Level.REFUSED
+    assert found.level == Level.WARNING
 
 
 @pytest.mark.parametrize(
