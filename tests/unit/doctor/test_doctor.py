@@ -138,6 +138,7 @@ LOCAL = checks.Place("work", Path("/w"), Mount("/", "ext4", "/dev/sda1", frozens
 def test_what_pip_finds_wrong_for_unglow_is_a_fault(tmp_path):
     # in place of pip, which fails here: it does not know the tag of ITK's wheel
     (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__init__.py").touch()
     place = tmp_path / "pip" / "__main__.py"
     place.write_text("print('unglow 0.1.0 has requirement numpy>=2.2, but you have numpy 2.1.9.')")
     status, found = doctor(tmp_path, PYTHONPATH=str(tmp_path))
