@@ -9,6 +9,7 @@ import pytest
 from made_blocks import SHAPE, count_blocks, wave
 
 from unglow.core.errors import ConfigError
+from unglow.core.settings import from_json
 from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
@@ -170,7 +171,7 @@ def test_correlation_of_details():
 
 def test_the_setting_is_checked():
     with pytest.raises(ConfigError, match=r"register\.field' is 'always'"):
-        RegisterSettings(field="always")
+        from_json(RegisterSettings, {"field": "always"}, "register")
 
 
 # ------------------------------------------------------------------------------------ whole pairs

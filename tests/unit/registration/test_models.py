@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import ConfigError
+from unglow.core.settings import from_json
 from unglow.registration.models import choose_model, find_consensus, fit, fit_robust, residuals
 from unglow.registration.phase_correlation import Matches
 from unglow.registration.quality import (
@@ -201,7 +202,7 @@ def test_a_block_confirms_the_map_around_it_or_in_a_share_of_the_section():
 )
 def test_settings_out_of_range_are_named(changes, message):
     with pytest.raises(ConfigError, match=message):
-        RegisterSettings(**changes)
+        from_json(RegisterSettings, changes, "register")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from made_images import pair_of
 from msgspec import structs
 
 from unglow.core.errors import ConfigError
+from unglow.core.settings import from_json
 from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
@@ -316,7 +317,7 @@ def test_strips_have_the_same_bytes_for_any_number_of_threads(pair, followed):
 
 def test_the_setting_is_checked():
     with pytest.raises(ConfigError, match=r"register\.strips' is 'yes'"):
-        RegisterSettings(strips="yes")
+        from_json(RegisterSettings, {"strips": "yes"}, "register")
 
 
 def jitter(points):
