@@ -114,10 +114,19 @@ def _list_jobs(workflow: Any) -> list[tuple[str, dict[str, str], list[str], dict
             "reason": str(dag.reason(job)),
             "threads": job.threads,
             "mem_mb": mem_mb if isinstance(mem_mb, int) else 0,  # not known before its input is
+            "is_fixed": _is_number(job.rule.resources.get("mem_mb")),
         }
         outputs = [str(file) for file in job.output]
         listed.append((job.rule.name, dict(job.wildcards_dict or {}), outputs, more))
     return listed
+
+
+def _is_number(resource: Any) -> bool:
+    """Return whether a resource of a rule is no function; Snakemake 9.17 keeps the value itself."""
+    is_function = (
+        resource.is_evaluable() if hasattr(resource, "is_evaluable") else callable(resource)
+    )
+    return resource is not None and not is_function
 
 
 def read_capacity(workflow: Any, jobs: Iterable[Job]) -> Capacity:

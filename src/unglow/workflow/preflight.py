@@ -119,13 +119,19 @@ def _check_single_jobs(
             remedy = helps.format(mb=mb) + (f" or {job.advice}" if job.advice else "")
             text = f"{what}, but {_name_jobs(large, 'needs at least {mb} MB')}"
             yield Finding(Level.REFUSED, "memory", text, remedy)
-    low = [(job, mb) for job, mb in needs if mb <= most and mb > job.mem_mb]
-    if low:
+    few = [(job, mb) for job, mb in needs if mb <= most and mb > job.mem_mb]
+    # where the memory depends on the attempt, another one gets more
+    fixed = [one for one in few if one[0].is_fixed]
+    for low, level in (
+        (fixed, Level.REFUSED),
+        ([one for one in few if one not in fixed], Level.WARNING),
+    ):
+        if not low:
+            continue
         rules = ", ".join(sorted({job.rule for job, _ in low}))
         helps = f"set no mem_mb for {rules}, or at least {max(mb for _, mb in low)} MB"
         named = _name_jobs(low, "needs at least {mb} MB and is given {job.mem_mb} MB")
-        # it may be enough, and another attempt gets more
-        yield Finding(Level.WARNING, "memory", f"mem_mb is set for rules: {named}; {helps}")
+        yield Finding(level, "memory", f"mem_mb is set for rules: {named}", helps)
     cut = [(job, mb) for job, mb in asked if job.least_mb <= job.mem_mb == most < mb]
     if cut:
         text = (

@@ -45,6 +45,8 @@ class Job:
         1 if it mostly reads or writes large files from end to end, else 0.
     advice
         What else would help if its memory is too much; '' for nothing.
+    is_fixed
+        Whether each attempt is given the same ``mem_mb``: a number was set for the rule.
     """
 
     rule: str
@@ -60,6 +62,7 @@ class Job:
     mpx: float = 0.0
     disk_streams: int = 0
     advice: str = ""
+    is_fixed: bool = False
 
     @property
     def name(self) -> str:

@@ -115,10 +115,11 @@ def test_memory_set_by_hand_goes_before_the_demand():
     (found,) = check(rocks(1, mem_mb=900), capacity(), 2000)
     assert "with 0.90 of" in found.text
     assert worst(check(rocks(1, mem_mb=900), capacity(), 200)) == Level.FINE
-    found = check(rocks(1, mem_mb=200), capacity(), 2000)[0]
-    assert found.level == Level.WARNING
-    assert "align of Rock1 SYTO9 needs at least 300 MB and is given 200 MB" in found.text
-    assert found.text.endswith("set no mem_mb for align, or at least 300 MB")
+    for fixed, level in ((True, Level.REFUSED), (False, Level.WARNING)):
+        found = check(rocks(1, mem_mb=200, is_fixed=fixed), capacity(), 2000)[0]
+        assert found.level == level
+        assert found.text.endswith("align of Rock1 SYTO9 needs at least 300 MB and is given 200 MB")
+        assert found.remedy == "set no mem_mb for align, or at least 300 MB"
 
 
 def test_jobs_that_run_elsewhere_are_judged_by_their_limits_only():

@@ -38,7 +38,7 @@ INTERVAL_S = 0.25
 """Time between two looks, s, unless they cost too much."""
 # Looks take at most this share of a processor and so many s more, but the time between two is at
 # most this, s.
-_SHARE, _AHEAD_S, _LONGEST_S = 0.015, 0.1, 10.0
+_SHARE, _AHEAD_S, _LONGEST_S = 0.015, 0.03, 10.0
 # So often a child is asked whose it is before it is left alone: it may be about to become another.
 _TRIES = 8
 # With --quiet Snakemake does not say that a job has finished: it has if its processes are gone for

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SLOW_S = 1.0
 # Samples, and those of the proportional set, take at most these shares of a processor; the latter
 # up to the second, and so many s more, where several processes have grown since the last one.
-_SHARE, _PSS_SHARES, _PSS_S = 0.015, (0.003, 0.01), 0.1
+_SHARE, _PSS_SHARES, _PSS_S = 0.015, (0.003, 0.01), 0.03
 _GROWN, _STEADY = 1.1, 1.01
 _STATES = {"running": "R", "disk-sleep": "D", "stopped": "T", "tracing-stop": "t", "zombie": "Z"}
 
