@@ -2,8 +2,7 @@
 
 Shown are a screen, lines, a plan, or Snakemake's own text. Runs of other workflows are those whose
 Snakefile has not attached itself to the plugin. Snakemake gives no logger the workflow; it is found
-where it is executed, when its jobs are known. The record goes to `OWN` in the working
-directory, which Snakemake keeps for itself: whoever publishes results leaves it out already.
+where it is executed, when its jobs are known. The record goes to `OWN` in the working directory.
 """
 
 from __future__ import annotations

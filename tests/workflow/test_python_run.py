@@ -21,6 +21,10 @@ def test_a_run_returns_its_results_and_reads_what_was_finished(small_raw, tmp_pa
     [pair] = results
     assert pair.state == "ok"
     assert pair.detection["settings"]["fdr"] == 0.1
+    with pytest.raises(UnglowError, match="mem_mb"):
+        unglow.run(small_raw, tmp_path, settings={"detect": {"fdr": 0.2}}, memory_mb=50)
+    with pytest.raises(UnglowError, match=r"detect\.fdrr"):
+        unglow.run(small_raw, tmp_path, settings={"detect": {"fdrr": 0.2}})
     made = (tmp_path / "results" / "report.html").stat().st_mtime_ns
     again = unglow.run(small_raw, tmp_path, settings={"detect": {"fdr": 0.1}}, quiet=True)
     assert [p.names for p in again] == [pair.names]

@@ -78,11 +78,18 @@ def run(
     words += [] if cores is None else ["--cores", str(cores)]
     words += [] if memory_mb is None else ["--resources", f"mem_mb={int(memory_mb)}"]
     words += ["--config", *(f"{k}={json.dumps(v)}" for k, v in chosen.items())] if chosen else []
+    results = place / str(chosen.get("results", "results"))
+    before = _time_of_report(results)
     said, status = _start(words, place, quiet=quiet)
-    name = str(chosen.get("results", "results"))
-    if status and not (place / name / "summary.tsv").is_file():
+    # every run that began ends with a report, also where pairs have failed
+    if status and _time_of_report(results) == before:
         raise UnglowError("\n".join(said) or f"unglow run ended with exit status {status}.")
-    return open_results(place / name)
+    return open_results(results)
+
+
+def _time_of_report(results: Path) -> int:
+    report = results / "report.html"
+    return report.stat().st_mtime_ns if report.is_file() else 0
 
 
 def _start(words: list[str], directory: Path, *, quiet: bool) -> tuple[list[str], int]:

@@ -121,11 +121,8 @@ def _check_single_jobs(
             yield Finding(Level.REFUSED, "memory", text, remedy)
     few = [(job, mb) for job, mb in needs if mb <= most and mb > job.mem_mb]
     # where the memory depends on the attempt, another one gets more
-    fixed = [one for one in few if one[0].is_fixed]
-    for low, level in (
-        (fixed, Level.REFUSED),
-        ([one for one in few if one not in fixed], Level.WARNING),
-    ):
+    for fixed, level in ((True, Level.REFUSED), (False, Level.WARNING)):
+        low = [(job, mb) for job, mb in few if job.is_fixed == fixed]
         if not low:
             continue
         rules = ", ".join(sorted({job.rule for job, _ in low}))

@@ -399,6 +399,14 @@ def test_of_a_run_that_ended_without_memory_this_is_said(made):
     assert "memory ran out (31 MB were left)" in said["run_killed"]
 
 
+def test_memory_that_was_short_before_is_not_why_a_run_was_killed(made):
+    made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 2}})
+    made.attempt("ingest", 1.0, sample(1, 900, available=31), end(2.0))
+    made.attempt("plan", 3.0, sample(1, 300, available=20_000))
+    said = {i.cause: i.message for i in incidents(history(made), made.results)}
+    assert "memory" not in said["run_killed"]
+
+
 def test_a_pair_that_is_not_done_yet_is_no_incident_while_a_run_goes_on(made):
     made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}})
     rows = [{"sample": "s1", "dye": "DAPI", "status": s} for s in ("incomplete", "failed")]

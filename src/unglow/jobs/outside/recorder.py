@@ -120,6 +120,7 @@ class OutsideRecorder(logging.Handler):
                     if run_ended_well or self._has_made(running):
                         self._finish(jobid)
                     else:
+                        running.attempt.look()
                         self._end(jobid, {"outcome": "interrupted", "message": ""})
                 self._end_rules(everything=True)
             if self._spans is not None:

@@ -309,7 +309,8 @@ _NONE_LEFT_MB = 100.0
 
 def _describe_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
     message = "Snakemake was killed and could not tidy up; this command continues the run."
-    left = [a.attempt.samples.available[-1] for a in h.attempts if len(a.attempt.samples)]
+    cut = (a.attempt for a in h.attempts if a.attempt.end is None)
+    left = [attempt.samples.available[-1] for attempt in cut if len(attempt.samples)]
     if left and min(left) < _NONE_LEFT_MB:
         message = (
             "Snakemake was killed, probably because memory ran out "
