@@ -14,7 +14,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,7 +24,7 @@ from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import lock_file, read_file, resolve_links, tail, write_text
 from unglow.core.machine import processors
 from unglow.core.printable import harmless, printable
-from unglow.core.workflow_files import OWN
+from unglow.core.workflow_files import COMMAND, OWN
 from unglow.io.raw_header import is_ome_zarr
 from unglow.jobs.run_records import end_jobs, find_running, finish_jobs
 from unglow.review.regions import keep_previous
@@ -223,8 +222,6 @@ def _folders(place: Path) -> list[Path]:
 _PATIENCE_S = 900
 _SECOND = "A run is at work here already: wait until it ends, or stop it first."
 _TAIL_BYTES = 6000
-# -P: what happens to lie in the directory is no library
-_UNGLOW = (sys.executable, "-Pm", "unglow")
 _OUTPUT = OWN / "app.log"
 
 
@@ -267,7 +264,7 @@ class Commands:
         with self._asking:
             try:
                 return subprocess.run(  # noqa: S603 (words are ours, and numbers)
-                    [*_UNGLOW, *words],
+                    [*COMMAND, *words],
                     cwd=self.directory,
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
@@ -306,7 +303,7 @@ class Commands:
                 ) from error
             try:
                 self._run = subprocess.Popen(  # noqa: S603 (so are these)
-                    [*_UNGLOW, "run", *_words(cores)],
+                    [*COMMAND, "run", *_words(cores)],
                     cwd=self.directory,
                     stdin=subprocess.DEVNULL,
                     stdout=descriptor,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 OWN = Path(".unglow")
 """What unglow keeps in a working directory: records of other workflows, the app's log, locks."""
+
+COMMAND = (sys.executable, "-Pm", "unglow")
+"""The start of our own command; -P: what happens to lie in the directory is no library."""
 
 
 def is_foreign(results: Path) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import tempfile
 from collections import deque
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.printable import warn
+from unglow.core.workflow_files import COMMAND
 from unglow.results.directory import open_results
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from unglow.results.directory import Results
     from unglow.transform import Transform
 
-# -P: what happens to lie in the directory is no library
-_RUN = (sys.executable, "-Pm", "unglow", "run")
 _LAST_LINES = 8
 _DTYPES = ("uint8", "uint16", "float32")
 _SAMPLE, _DYE = "sample", "dye"
@@ -96,7 +94,7 @@ def _start(words: list[str], directory: Path, *, quiet: bool) -> tuple[list[str]
     """Run the command; return its last lines and its exit status. An interrupt ends it as well."""
     said: deque[str] = deque(maxlen=_LAST_LINES)
     with subprocess.Popen(  # noqa: S603 (its own command)
-        [*_RUN, *words],
+        [*COMMAND, "run", *words],
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.levels import name_of
 from unglow.core.printable import clean
 from unglow.core.rounding import duration, memory
-from unglow.core.workflow_files import is_foreign
+from unglow.core.workflow_files import COMMAND, is_foreign
 from unglow.reporting.runs import RunReader
 from unglow.reporting.terminal.formatting import clock, count, describe_end, first_sentence
 from unglow.telemetry.reading.history import UNRECORDED
@@ -239,9 +238,9 @@ class LivePage:
     def __init__(self, places: Sequence[Path]) -> None:
         for place in places:  # what it recognizes a results directory by
             (place / "telemetry").mkdir(parents=True, exist_ok=True)
-        words = ["-Pm", "unglow", "monitor", "--web", "--until-input-ends", *map(str, places)]
+        words = ["monitor", "--web", "--until-input-ends", *map(str, places)]
         self._process = subprocess.Popen(  # noqa: S603 (our own command)
-            [sys.executable, *words],
+            [*COMMAND, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
