@@ -271,8 +271,8 @@ def test_numbers_and_help_of_a_reason_are_folded_under_its_sentence(tmp_path, ta
            "notes": note}  # fmt: skip
     summary(tmp_path / "results", row)
     tab.open(write_report(tmp_path / "results").absolute().as_uri())
-    tab.wait("document.querySelectorAll('.pair .reason').length === 2")
     text = "document.querySelector('.pair').innerText"
+    tab.wait(f"document.querySelectorAll('.pair .reason').length === 2 && {text} !== ''")
     for part in ("Odd.", reason, note):
         assert part in tab.run(text)
     assert "12 blocks" not in tab.run(text)

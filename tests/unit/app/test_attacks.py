@@ -30,7 +30,7 @@ STAND_IN = "import sys, time; open('started', 'w').write(' '.join(sys.argv[1:]))
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    monkeypatch.setattr(workplace, "_UNGLOW", (sys.executable, "-c", STAND_IN))
+    monkeypatch.setattr(workplace, "COMMAND", (sys.executable, "-c", STAND_IN))
 
 
 def nothing_happened(work):
@@ -299,7 +299,7 @@ def test_a_run_has_a_session_of_its_own_and_a_second_one_is_refused(work, stand_
 
 def test_what_a_run_prints_moves_nothing_on_the_page(work, monkeypatch):
     nasty = "print('\\x1b[2J</script><img src=x>'); raise SystemExit(3)"
-    monkeypatch.setattr(workplace, "_UNGLOW", (sys.executable, "-c", nasty))
+    monkeypatch.setattr(workplace, "COMMAND", (sys.executable, "-c", nasty))
     with SeenApp(Workplace(work)) as seen:
         seen.send("run", {"version": seen.version})
         wait_for(lambda: not seen.json("watch.json")["run"]["running"])
@@ -310,11 +310,11 @@ def test_what_a_run_prints_moves_nothing_on_the_page(work, monkeypatch):
 def test_a_command_that_takes_too_long_or_fails_has_a_sentence(work, monkeypatch):
     made = workplace.Commands(work, work / "results")
     monkeypatch.setattr(workplace, "_PATIENCE_S", 0.2)
-    monkeypatch.setattr(workplace, "_UNGLOW", (sys.executable, "-c", "import time; time.sleep(60)"))
+    monkeypatch.setattr(workplace, "COMMAND", (sys.executable, "-c", "import time; time.sleep(60)"))
     with pytest.raises(InputError, match="in a terminal"):
         made.survey()
     monkeypatch.setattr(workplace, "_PATIENCE_S", 60)
-    monkeypatch.setattr(workplace, "_UNGLOW", (sys.executable, "-c", "exit('raw is bad.')"))
+    monkeypatch.setattr(workplace, "COMMAND", (sys.executable, "-c", "exit('raw is bad.')"))
     with pytest.raises(InputError, match="raw is bad"):
         made.survey()
 
@@ -323,7 +323,7 @@ def test_modules_that_lie_in_the_directory_are_not_loaded(work):
     for name in ("json.py", "numpy.py", "unglow.py", "sitecustomize.py"):
         (work / name).write_text("raise SystemExit('loaded')")
     done = subprocess.run(
-        [*workplace._UNGLOW, "--version"], cwd=work, capture_output=True, text=True, check=False
+        [*workplace.COMMAND, "--version"], cwd=work, capture_output=True, text=True, check=False
     )
     assert (done.returncode, "loaded" in done.stderr) == (0, False)
 
