@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 LAST = "slide_figures"
 #: What a slide leaves that no output depends on, and that no budget may change.
-SAME = ("scale.json", "statistics.npz", "gain_maps.npz", "residues.npz", "overviews.npz")
+SAME = (
+    "scale.json",
+    "details/statistics.npz",
+    "details/gain_maps.npz",
+    "details/residues.npz",
+    "details/overviews.npz",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ rule align:
         post=out.ingested(store("post")),
         pre=out.ingested(store("pre")),
         transform=out.registered("transform.json"),
-        displacement=out.registered("displacement.npz"),
+        displacement=out.registered("details/displacement.npz"),
     output:
         **outputs("align"),
     log:

@@ -7,6 +7,7 @@ from snakemake.settings.types import DeploymentMethod
 
 import unglow
 from unglow.core.errors import UnglowError
+from unglow.core.levels import refuse_earlier
 from unglow.core.machine import existing, memory_available_mb
 from unglow.core.printable import printable
 from unglow.jobs.run_records import was_killed
@@ -20,7 +21,7 @@ from unglow.jobs.snakemake_command import (
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
-from unglow.workflow.planned_jobs import counted_methods, final_outputs
+from unglow.workflow.planned_jobs import final_outputs
 from unglow.workflow.job_graph import limit_of
 from unglow.workflow.oversized import skip_oversized
 from unglow.io.pair_plan import ROLES
@@ -75,6 +76,8 @@ try:
     else:
         watched = workflow.is_main_process and not silent
         batch = Batch.load(config, is_watched=watched)
+        if workflow.is_main_process:
+            refuse_earlier(Path(batch.settings.results))
 except UnglowError as error:
     end_run(str(error))
 
@@ -145,11 +148,6 @@ def of_batch(function, **more):
         return function(batch, wildcards, **more)
 
     return for_job
-
-
-def of_main_method(name):
-    """A function that gives a file of the method that stands for a variant: it is always written."""
-    return of_batch(job_params.of_main_method, name=name)
 
 
 def outputs(rule, **shown):

@@ -5,10 +5,10 @@ detect_inputs = dict(
     pre=out.ingested(store("pre")),
     aligned=out.registered(store("aligned_pre")),
     transform=out.registered("transform.json"),
-    displacement=out.registered("displacement.npz"),
+    displacement=out.registered("details/displacement.npz"),
     scale=out.subtracted("scale.json"),
-    gain_map=out.subtracted("gain_map.npz"),
-    difference=of_main_method(store("difference/{method}")),
+    gain_map=out.subtracted("details/gain_map.npz"),
+    difference=out.subtracted(store("difference")),
     regions=of_batch(job_params.drawn_regions),
 )
 
@@ -16,7 +16,7 @@ detect_inputs = dict(
 rule detect:
     input:
         **detect_inputs,
-        blocks=of_main_method("difference/{method}.blocks.npz"),
+        blocks=out.subtracted("details/difference.blocks.npz"),
         controls=of_batch(job_params.control_search_counts),
     output:
         **outputs("detect"),

@@ -5,9 +5,9 @@ rule difference:
     input:
         post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
-        statistics=out.registered("statistics.npz"),
+        statistics=out.registered("details/statistics.npz"),
         scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("gain_map.npz"),
+        gain_map=out.subtracted("details/gain_map.npz"),
         same=of_batch(job_params.same_difference),
     output:
         **outputs("difference"),
@@ -25,6 +25,14 @@ rule difference:
     params:
         memory=memory("difference"),
         version=7,
-        counted=of_batch(counted_methods),
     script:
         "../scripts/difference.py"
+
+
+use rule difference as difference_method with:
+    output:
+        **outputs("difference_method"),
+    log:
+        **logs("difference_method"),
+    benchmark:
+        record("benchmarks", "difference_method")

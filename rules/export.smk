@@ -6,7 +6,7 @@ rule export_difference:
         post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
         scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("gain_map.npz"),
+        gain_map=out.subtracted("details/gain_map.npz"),
         written=of_batch(job_params.difference_if_written),
     output:
         **outputs("export_difference"),

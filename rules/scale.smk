@@ -5,10 +5,11 @@ rule scale:
     input:
         post=out.ingested(store("post")),
         aligned=out.registered(store("aligned_pre")),
-        statistics=out.registered("statistics.npz"),
-        bins=out.registered("bins.npz"),
+        statistics=out.registered("details/statistics.npz"),
+        bins=out.registered("details/bins.npz"),
         transform=out.registered("transform.json"),
-        displacement=out.registered("displacement.npz"),
+        plan=out.ingested("details/plan.json"),
+        displacement=out.registered("details/displacement.npz"),
         controls=of_batch(job_params.control_scales),
     output:
         **outputs("scale"),

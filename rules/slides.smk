@@ -39,8 +39,8 @@ rule slide_scale:
     input:
         images=of_batch(job_params.slide_images),
         transforms=of_batch(job_params.slide_maps, name="transform.json"),
-        displacements=of_batch(job_params.slide_maps, name="displacement.npz"),
-        spoilt=of_batch(job_params.slide_maps, name="spoilt.npz"),
+        displacements=of_batch(job_params.slide_maps, name="details/displacement.npz"),
+        spoilt=of_batch(job_params.slide_maps, name="details/spoilt.npz"),
     output:
         **outputs("slide_scale"),
     log:
@@ -71,10 +71,10 @@ rule slide_part:
     input:
         images=of_batch(job_params.slide_images),
         transforms=of_batch(job_params.slide_maps, name="transform.json"),
-        displacements=of_batch(job_params.slide_maps, name="displacement.npz"),
+        displacements=of_batch(job_params.slide_maps, name="details/displacement.npz"),
         slide=out.slide("slide.json"),
         scale=out.slide("scale.json"),
-        gain_maps=out.slide("gain_maps.npz"),
+        gain_maps=out.slide("details/gain_maps.npz"),
     output:
         **{
             name: temp(out.part(file))
@@ -107,10 +107,10 @@ rule slide_subtract:
     input:
         images=of_batch(job_params.slide_images),
         transforms=of_batch(job_params.slide_maps, name="transform.json"),
-        displacements=of_batch(job_params.slide_maps, name="displacement.npz"),
+        displacements=of_batch(job_params.slide_maps, name="details/displacement.npz"),
         slide=out.slide("slide.json"),
         scale=out.slide("scale.json"),
-        gain_maps=out.slide("gain_maps.npz"),
+        gain_maps=out.slide("details/gain_maps.npz"),
         parts=of_batch(job_params.slide_parts),
     output:
         **corrected,
@@ -141,13 +141,13 @@ rule slide_subtract:
 rule slide_figures:
     input:
         transforms=of_batch(job_params.slide_maps, name="transform.json"),
-        blocks=of_batch(job_params.slide_maps, name="blocks.csv"),
+        blocks=of_batch(job_params.slide_maps, name="details/blocks.csv"),
         slide=out.slide("slide.json"),
         scale=out.slide("scale.json"),
-        statistics=out.slide("statistics.npz"),
-        subtraction=out.slide("subtraction.json"),
-        residues=out.slide("residues.npz"),
-        overviews=out.slide("overviews.npz"),
+        statistics=out.slide("details/statistics.npz"),
+        subtraction=out.slide("details/subtraction.json"),
+        residues=out.slide("details/residues.npz"),
+        overviews=out.slide("details/overviews.npz"),
     output:
         **outputs("slide_figures"),
         figures=directory(out.slide("figures")),

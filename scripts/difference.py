@@ -17,11 +17,14 @@ with Job.of(snakemake) as job:
     )
     layout = plan_layout(post.shape, "float32")
     scale = Scale.load(Path(snakemake.input.scale), Path(snakemake.input.gain_map))
+    method = snakemake.wildcards.get("method")
+    # the default is counted with all others, so that one file has the counts of all
+    others = [] if method else [name for name in scale.methods if name != scale.default]
     store = DifferenceStore(
         Matched(post, aligned, scale.blur),
         scale,
         JointStatistics.load(Path(snakemake.input.statistics)),
-        (snakemake.wildcards.method, *snakemake.params.counted),
+        (method or scale.default, *others),
         layout,
         Path(snakemake.output.difference).parent,
     )
@@ -30,5 +33,6 @@ with Job.of(snakemake) as job:
     if not any(store.make_same(other, workers=workers) for other in same):
         store.make(workers=workers)
     job.count(pixels=layout.shape[0] * layout.shape[1])
-    store.save_residues(Path(snakemake.output.histogram), Path(snakemake.output.background))
-    store.blocks.save(snakemake.output.blocks, {"lines": store.lines})
+    if method is None:
+        store.save_residues(Path(snakemake.output.histogram), Path(snakemake.output.background))
+        store.blocks.save(snakemake.output.blocks, {"lines": store.lines})

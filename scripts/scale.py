@@ -18,11 +18,12 @@ with Job.of(snakemake) as job:
 
     job.limit_memory()
     registered = transform.load(Path(snakemake.input.transform))
-    # the same job makes the plan and the store
-    plan = Path(snakemake.input.post).parent.with_name("plan.json")
     light = snakemake.params.settings.get("light", "auto")
     methods = {k: v for k, v in snakemake.params.settings.items() if k != "light"}
-    settings = from_json(PairScaleSettings, {**methods, "bright_field": find_roles(plan, light)})
+    settings = from_json(
+        PairScaleSettings,
+        {**methods, "bright_field": find_roles(Path(snakemake.input.plan), light)},
+    )
     if registered.has_failed:
         scale = Scale.make_failed(" ".join(registered.reasons), settings)
     else:

@@ -29,5 +29,5 @@ def plan_content(names=("G",), fingerprints=("1", "2"), channels=((1,), (1,)), b
             pairs[1],
             bright_field=bright_field,
         )
-        plan.save(Path(place) / "plan.json")
-        return json.loads((Path(place) / "plan.json").read_text())
+        plan.save(Path(place) / "details/plan.json")
+        return json.loads((Path(place) / "details/plan.json").read_text())

@@ -78,13 +78,13 @@ def _make(folder):
     aligned.make(workers=1)
     scale = _scale()
     scale.save(folder / "scale.json")
-    imaging.save_gain_map(folder / "gain_map.npz", scale.gain_map)
+    imaging.save_gain_map(folder / "details/gain_map.npz", scale.gain_map)
     images = Matched(post, open_store(aligned.path), scale.blur)
-    target = folder / "difference" / "linear.ome.zarr"
+    target = folder / "difference.ome.zarr"
     written = DifferenceStore(images, scale, aligned.statistics, ("linear",), derived, target)
     written.make(workers=1)
-    written.residues["linear"].histogram.save(target.with_name("linear.histogram.npz"))
-    judged = target.with_name("linear.blocks.npz")
+    written.residues["linear"].histogram.save(folder / "details/difference.histogram.npz")
+    judged = folder / "details/difference.blocks.npz"
     written.blocks.save(judged, {"lines": written.lines})
     inputs = DetectInputs(
         post, pre, images.aligned, open_store(target), scale, found, blocks=judged
@@ -92,19 +92,19 @@ def _make(folder):
     names = {"table": "candidates.csv", "geojson": "candidates.geojson"}
     names |= {
         "artefacts": "artefacts.geojson",
-        "report": "detection.json",
-        "search_counts": "search.npz",
+        "report": "details/detection.json",
+        "search_counts": "details/search.npz",
     }
     targets = {key: folder / name for key, name in names.items()}
     detect(inputs, DetectSettings(), targets, version=1, workers=1)
     blocks = np.zeros(3, BLOCK_DTYPE)
     blocks["x"], blocks["dx"], blocks["used"] = (10, 20, 30), (0.125, -0.5, 2), (True, True, False)
-    write_blocks(folder / "blocks.csv", blocks)
+    write_blocks(folder / "details/blocks.csv", blocks)
 
 
 def _images(folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "plan.json").write_text(json.dumps(plan_content()))
+    (folder / "details").mkdir(parents=True, exist_ok=True)
+    (folder / "details/plan.json").write_text(json.dumps(plan_content()))
     post = render(MATRIX, SHAPE, gain=GAIN, spots=30)
     pre = render(np.eye(3), PRE_SHAPE)
     images = ("post", post), ("pre", pre)
@@ -170,11 +170,18 @@ def made_sweep(done, pair):
     for outer in ("model-affine", "model-any"):
         for inner in ("percentile-40", "percentile-50"):
             place = pair / outer / inner
-            place.mkdir(parents=True)
-            for name in ("scale.json", "gain_map.npz", "detection.json", "candidates.csv"):
+            (place / "details").mkdir(parents=True)
+            for name in (
+                "scale.json",
+                "details/gain_map.npz",
+                "details/detection.json",
+                "candidates.csv",
+            ):
                 shutil.copy(done / name, place / name)
-        for name in ("transform.json", "displacement.npz", "blocks.csv"):
+        (pair / outer / "details").mkdir()
+        for name in ("transform.json", "details/displacement.npz", "details/blocks.csv"):
             shutil.copy(done / name, pair / outer / name)
         (pair / outer / "aligned_pre.ome.zarr").symlink_to(done / "aligned_pre.ome.zarr")
-    for name in ("plan.json", "post.ome.zarr", "pre.ome.zarr"):
+    (pair / "details").mkdir()
+    for name in ("details/plan.json", "post.ome.zarr", "pre.ome.zarr"):
         (pair / name).symlink_to(done / name)

@@ -44,7 +44,7 @@ def register_cycle(place, shape=(96, 128)):
     blocks = np.zeros(3, BLOCK_DTYPE)
     blocks["x"], blocks["y"] = (30, 64, 100), (30, 64, 40)
     blocks["dx"], blocks["used"] = (0.125, -0.25, 2), (True, True, False)
-    write_blocks(own / "blocks.csv", blocks)
+    write_blocks(own / "details/blocks.csv", blocks)
     return field
 
 
@@ -78,17 +78,18 @@ def made_slide(results, name="s1", markers=("CD3", "CD8", "Ki/67"), *, figures=T
         one: MarkerSubtraction("linear", 0.42, 0.01, (0.0, 900.0)) for one in markers[:-1]
     }
     Subtraction("uint16", "nearest", ("corrected.ome.tif",), subtractions).save(
-        place / "subtraction.json"
+        place / "details/subtraction.json"
     )
     random = np.random.default_rng(1)
     histogram = DifferenceHistogram.create(-50, 400, 1)
     histogram.add(random.normal(0, 10, (96, 128)).astype(np.float32))
-    save_residues(place / "residues.npz", [histogram] * len(subtractions))
+    save_residues(place / "details/residues.npz", [histogram] * len(subtractions))
     before, background = (random.poisson(n, (96, 128)).astype(np.float32) for n in (150, 100))
     after = np.clip(before - 1.4 * background - 5, 0, None)
     overviews = [MarkerOverview(before, background, after)] * len(subtractions)
-    save_overviews(place / "overviews.npz", overviews, 1.0)
+    save_overviews(place / "details/overviews.npz", overviews, 1.0)
     if figures:
-        paths = {path.stem: path for path in place.glob("*.*") if path.suffix in (".json", ".npz")}
+        files = (*place.glob("*.json"), *place.glob("details/*.*"))
+        paths = {path.stem: path for path in files}
         draw_slide(paths, place / "figures", name)
     return place

@@ -39,7 +39,13 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "tile": (64, 128, 256),
 }
 """Kinds of spoilt places and their small, middle and large size, px; see `PhantomSpec.damage`."""
-KEPT = ("candidates.csv", "detection.json", "scale.json", "transform.json", "artefacts.geojson")
+KEPT = (
+    "candidates.csv",
+    "details/detection.json",
+    "scale.json",
+    "transform.json",
+    "artefacts.geojson",
+)
 """What is kept of a pair, where it exists; no pixels."""
 ROW = "row.json"
 """The pair's row of summary.tsv; written last."""

@@ -180,7 +180,7 @@ def _compare(
     away = np.hypot(*(before[:, None, :] - after[None, :, :]).transpose(2, 0, 1))
     both = int((away.min(axis=1) <= _MATCH_PX).sum()) if away.size else 0
     row = next(r for r in read_summary(results / "summary.tsv") if r["sample"] == name)
-    detection = json.loads((results / pair / "X" / "detection.json").read_text("utf-8"))
+    detection = json.loads((results / pair / "X" / "details/detection.json").read_text("utf-8"))
     steady = (detection["threshold_snr"] or np.inf) <= MOST_THRESHOLD
     return Damaged(pair, kind, radius, row["status"], len(before), len(after), both, steady)
 

@@ -82,8 +82,8 @@ def read_image(path: Path, room: Path, pixels: Path | None, other: Reader) -> Ou
     over = _over("plan", planning)
     if over is not None:
         return over
-    plan.save(room / "plan.json")
-    plan = Plan.load(room / "plan.json", {"post": path})
+    plan.save(room / "details/plan.json")
+    plan = Plan.load(room / "details/plan.json", {"post": path})
     target = room / "post.ome.zarr"
     forget_peak()
     set_limit(ingesting, _THREADS)

@@ -64,8 +64,8 @@ TREE, RESULTS = "tree", "results"
 _TABLES = ("summary.tsv", "verdict.txt", "report.html")
 """Files of a whole run that `unglow verify` answers for."""
 _VIEWED = (
-    *("transform.json", "scale.json", "detection.json", "summary.tsv"),
-    *("candidates.csv", "blocks.csv", "review.csv"),
+    *("transform.json", "scale.json", "details/detection.json", "summary.tsv"),
+    *("candidates.csv", "details/blocks.csv", "review.csv"),
 )
 _WRONG_WORDS = ("Traceback", "Error(", "Error: ")
 _REVIEW = 'id,x,y,decision,note,time,candidates\n1,20.0,30.0,accepted,"a note",,\n'
@@ -255,26 +255,29 @@ def readers(path: Path, results: Path) -> Iterator[Reader]:
         yield "digests", lambda: Listed.read(path)
     if (results / parts[0] / "slide.json") in (results / parts[0]).glob("*"):
         yield from _of_slide(results / parts[0])
-    elif len(parts) > 2 and (pair / "digests").is_dir():
+    elif len(parts) > 2 and (pair / "details/digests").is_dir():
         yield from _of_pair(pair)
 
 
 def _of_pair(pair: Path) -> Iterator[Reader]:
     raw = {role: pair / f"{role}.tif" for role in ("post", "pre")}
     stores = {name: pair / f"{name}.ome.zarr" for name in ("post", "pre", "aligned_pre")}
-    stores["difference"] = pair / "difference" / "linear.ome.zarr"
-    yield "plan", lambda: Plan.load(pair / "plan.json", raw)
-    yield "bright field", lambda: find_roles(pair / "plan.json", "auto")
+    stores["difference"] = pair / "difference.ome.zarr"
+    yield "plan", lambda: Plan.load(pair / "details/plan.json", raw)
+    yield "bright field", lambda: find_roles(pair / "details/plan.json", "auto")
     yield "transform", lambda: _use_map(transforms.load(pair / "transform.json"))
-    yield "field", lambda: load_field(pair / "displacement.npz")
-    yield "blocks", lambda: read_blocks(pair / "blocks.csv")
-    yield "scale", lambda: _use_scale(Scale.load(pair / "scale.json", pair / "gain_map.npz"))
-    yield "statistics", lambda: JointStatistics.load(pair / "statistics.npz")
-    yield "bins", lambda: CellMoments.load(pair / "bins.npz")
-    yield "histogram", lambda: load_methods(pair / "difference" / "linear.histogram.npz")
+    yield "field", lambda: load_field(pair / "details/displacement.npz")
+    yield "blocks", lambda: read_blocks(pair / "details/blocks.csv")
+    yield (
+        "scale",
+        lambda: _use_scale(Scale.load(pair / "scale.json", pair / "details/gain_map.npz")),
+    )
+    yield "statistics", lambda: JointStatistics.load(pair / "details/statistics.npz")
+    yield "bins", lambda: CellMoments.load(pair / "details/bins.npz")
+    yield "histogram", lambda: load_methods(pair / "details/difference.histogram.npz")
     yield "candidates", lambda: read_candidates(pair / "candidates.csv").xy
-    yield "detection", lambda: read_report(pair / "detection.json")
-    yield "search", lambda: SearchCounts.load(pair / "search.npz").searched_px
+    yield "detection", lambda: read_report(pair / "details/detection.json")
+    yield "search", lambda: SearchCounts.load(pair / "details/search.npz").searched_px
     yield "review", lambda: Review.read(pair / "review.csv", pair / "candidates.csv").to_json()
     for name, store in stores.items():
         yield name, lambda store=store: _read_store(store)
@@ -286,14 +289,14 @@ def _of_slide(slide: Path) -> Iterator[Reader]:
     yield "subtraction", lambda: _read_slide(slide)
     for place in sorted((slide / "registration").iterdir()):
         yield "map", lambda place=place: _use_map(transforms.load(place / "transform.json"))
-        yield "blocks", lambda place=place: read_blocks(place / "blocks.csv")
+        yield "blocks", lambda place=place: read_blocks(place / "details/blocks.csv")
 
 
 def _read_slide(slide: Path) -> None:
-    markers = list(Subtraction.load(slide / "subtraction.json").markers)
-    load_residues(slide / "residues.npz", markers)
+    markers = list(Subtraction.load(slide / "details/subtraction.json").markers)
+    load_residues(slide / "details/residues.npz", markers)
     for n in range(len(markers)):
-        overview_of(slide / "overviews.npz", n)
+        overview_of(slide / "details/overviews.npz", n)
 
 
 def _use_map(found: transforms.Transform) -> None:
@@ -329,6 +332,6 @@ def _use_scene(pair: Path, stores: dict[str, Path]) -> None:
     files["aligned"] = files.pop("aligned_pre")
     for name, file in (("transform", "transform.json"), ("scale", "scale.json")):
         files[name] = pair / file
-    inputs = DetectInputs.open(files | {"gain_map": pair / "gain_map.npz"})
+    inputs = DetectInputs.open(files | {"gain_map": pair / "details/gain_map.npz"})
     inputs.scene(DetectSettings())
     inputs.difference.read(Window(0, 64, 0, 64))

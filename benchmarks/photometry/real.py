@@ -149,8 +149,8 @@ def judged(case: Case, results: Path) -> Outcome:
     """Read what the workflow found, and search once more without a subtraction."""
     place = results / case.name / DYE
     found = transform.load(place / "transform.json")
-    scale = Scale.load(place / "scale.json", place / "gain_map.npz")
-    report = json.loads((place / "detection.json").read_text(encoding="utf-8"))
+    scale = Scale.load(place / "scale.json", place / "details/gain_map.npz")
+    report = json.loads((place / "details/detection.json").read_text(encoding="utf-8"))
     names = {"aligned": "aligned_pre", "difference": f"difference/{scale.default}"}
     inputs = DetectInputs(
         *(

@@ -132,7 +132,7 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
     if status not in ("ok", "suspect"):
         return nothing
     found = transform.load(place / "transform.json")
-    detection = json.loads((place / "detection.json").read_text("utf-8"))
+    detection = json.loads((place / "details/detection.json").read_text("utf-8"))
     off = _map_error(case, found, results)
     said = found.error_px.p95
     candidates = read_candidates(place / "candidates.csv", ("x", "y"))

@@ -262,7 +262,7 @@ def test_numbers_and_help_of_a_reason_are_folded_under_its_sentence(tmp_path, ta
     made_pair(tmp_path / "results" / "A" / "D")
     reason = explain("torn", at=(300, 200), count=12, limit=1.0)
     note = explain("scatter", spread=4.7)
-    file = tmp_path / "results" / "A" / "D" / "detection.json"
+    file = tmp_path / "results" / "A" / "D" / "details/detection.json"
     record = json.loads(file.read_text())
     file.write_text(
         json.dumps(record | {"reasons": [reason.to_plain()], "notes": [note.to_plain()]})

@@ -225,7 +225,7 @@ def test_read_only_results_are_looked_at_only(view, small_work, monkeypatch):
 
 def test_the_worst_block_and_the_keys(looked_at):
     tab, pair = looked_at
-    with (pair / "blocks.csv").open(newline="") as stream:
+    with (pair / "details/blocks.csv").open(newline="") as stream:
         used = [row for row in csv.DictReader(stream) if row["used"] == "1"]
     worst = max(used, key=lambda row: float(row["dx"]) ** 2 + float(row["dy"]) ** 2)
     tab.key("l")
@@ -242,7 +242,7 @@ def test_the_worst_block_and_the_keys(looked_at):
 
 def test_a_pair_without_a_search_says_why(view, small_work):
     pair = small_work / "results" / "phantom" / "SYTO9"
-    for name in ("candidates.csv", "detection.json"):
+    for name in ("candidates.csv", "details/detection.json"):
         (pair / name).unlink()
     tab = view(small_work / "results", pair=PAIR, panel="candidates")
     tab.wait("document.querySelector('.candidates').innerText.includes('has not been done')", 120)
@@ -254,7 +254,7 @@ def test_a_pair_without_a_search_says_why(view, small_work):
 
 def test_the_brightest_negative_is_looked_at(looked_at):
     tab, pair = looked_at
-    found = json.loads((pair / "detection.json").read_text())["brightest_negatives"]
+    found = json.loads((pair / "details/detection.json").read_text())["brightest_negatives"]
     assert found
     tab.key("g")
     tab.wait(f"unglow.message.innerText.startsWith('Negative 1 of {len(found)}')", 120)

@@ -69,7 +69,7 @@ def test_a_difference_is_shown_written_or_computed(view, small_finished, method)
         **{"look.difference": look},
     )
     settled(tab)
-    image = open_image(results / "phantom" / "SYTO9" / "difference" / f"{method}.ome.zarr")
+    image = open_image(results / "phantom" / "SYTO9" / f"difference_{method}.ome.zarr")
     window, colours = seen(tab, image, 8)
     wanted = np.clip((image.read(window) + 20) / 40, 0, 1) * 255
     assert np.abs(colours[..., 0] - wanted).max() < 1

@@ -142,9 +142,9 @@ def test_facts_are_in_words_with_units(view, tmp_path):
 def test_a_search_that_was_not_done_has_not_failed(view, tmp_path):
     pair = tmp_path / "results" / "A" / "DAPI"
     made_pair(pair)
-    record = json.loads((pair / "detection.json").read_text())
+    record = json.loads((pair / "details/detection.json").read_text())
     record |= {"status": "failed", "reason": NOT_SEARCHED, "candidates": None}
-    (pair / "detection.json").write_text(json.dumps(record))
+    (pair / "details/detection.json").write_text(json.dumps(record))
     table = pair / "candidates.csv"
     table.write_text(table.read_text().splitlines(keepends=True)[0])
     for panel in ("about", "candidates"):

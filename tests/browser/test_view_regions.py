@@ -62,7 +62,7 @@ def regions(view, small_work):
 def test_a_region_that_is_drawn_is_searched_no_more(regions):
     tab, work = regions
     pair = drawn(work).parent
-    before = json.loads((pair / "detection.json").read_text())
+    before = json.loads((pair / "details/detection.json").read_text())
     results = bytes_of(work / "results")
     start_rectangle(tab)
     tab.drag(spot(tab, 200, 150), spot(tab, 700, 500))
@@ -85,7 +85,7 @@ def test_a_region_that_is_drawn_is_searched_no_more(regions):
     assert run.code == 0, run.text
     assert "detect" in run.jobs()
     assert not {"ingest", "register", "align", "scale", "difference"} & set(run.jobs())
-    after = json.loads((pair / "detection.json").read_text())
+    after = json.loads((pair / "details/detection.json").read_text())
     assert after["masked_px"]["excluded"] == pytest.approx(500 * 350, rel=0.01)
     assert after["density_per_mm2"] != before["density_per_mm2"]
     found = read_candidates(pair / "candidates.csv").numbers

@@ -31,10 +31,10 @@ def results(tmp_path_factory):
     reasons = np.array([REASONS.index("lost"), REASONS.index("debris")], np.uint8)
     places = Places(32, labels, reasons, np.array([185.46, 7.0], np.float32), {}, 0.0, 770)
     write_places(pair / "artefacts.geojson", places, SHAPE)
-    record = json.loads((pair / "detection.json").read_text())
+    record = json.loads((pair / "details/detection.json").read_text())
     record["spoilt"] = report(places, SHAPE)
     record["reasons"] = [REASON.to_plain()]
-    (pair / "detection.json").write_text(json.dumps(record))
+    (pair / "details/detection.json").write_text(json.dumps(record))
     return results
 
 

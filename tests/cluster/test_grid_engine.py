@@ -66,7 +66,7 @@ def test_a_job_that_lacks_memory_gets_more_and_the_bytes_are_the_same_as_here(
 def test_a_job_that_is_deleted_in_the_queue_is_tried_again(grid_engine, work, local):
     process = grid_engine.run(work, wait=False)
     first = wait_until(lambda: next(iter(grid_engine.jobs(work)), None))
-    wait_until((work / "results" / "phantom" / "SYTO9" / "plan.json").exists)
+    wait_until((work / "results" / "phantom" / "SYTO9" / "details/plan.json").exists)
     grid_engine.ask("qdel", first)
     assert process.wait(timeout=1500) == 0, said(work)
     names = list(grid_engine.jobs(work).values())
@@ -77,7 +77,7 @@ def test_a_job_that_is_deleted_in_the_queue_is_tried_again(grid_engine, work, lo
 def test_a_killed_run_is_resumed_without_two_writers(grid_engine, work, local):
     process = grid_engine.run(work, wait=False)
     first = wait_until(lambda: next(iter(grid_engine.jobs(work)), None))
-    wait_until((work / "results" / "phantom" / "SYTO9" / "plan.json").exists)
+    wait_until((work / "results" / "phantom" / "SYTO9" / "details/plan.json").exists)
     kill(process)
     assert grid_engine.states()[first] == "r"  # what it has submitted goes on
     done = subprocess.run(

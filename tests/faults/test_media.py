@@ -59,7 +59,7 @@ def test_a_raw_image_that_is_replaced_in_mid_run_never_gives_a_mixture(tmp_path,
     (post,) = (tmp_path / "raw").rglob("*_post_*.tif")
     other = tifffile.imread(post)[::-1].copy()
     with started(tmp_path, *SHORT) as process:
-        wait_for((tmp_path / PAIR / "plan.json").exists)
+        wait_for((tmp_path / PAIR / "details/plan.json").exists)
         tifffile.imwrite(post.with_suffix(".new"), other, photometric="rgb")
         post.with_suffix(".new").replace(post)
         process.wait(1500)

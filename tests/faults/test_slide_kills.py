@@ -15,7 +15,7 @@ pytestmark = pytest.mark.workflow
 
 SLIDE = Path("results/slide")
 #: Everything but figures, in both forms.
-ALL = ("--config", "multiplexed={output: both}", "--", str(SLIDE / "subtraction.json"))
+ALL = ("--config", "multiplexed={output: both}", "--", str(SLIDE / "details/subtraction.json"))
 STAGES = ("slide_register_1-2", "slide_scale", "slide_subtract")
 
 

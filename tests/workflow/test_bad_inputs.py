@@ -160,9 +160,9 @@ def test_what_cannot_be_registered_ends_failed_with_marked_empty_outputs(zoo, sa
     assert row["status"] == "failed"
     assert row["reasons"]
     assert FAILED[sample] in row["reasons"]
-    store = open_store(work / "results" / sample / "SYTO9" / "difference" / "linear.ome.zarr")
+    store = open_store(work / "results" / sample / "SYTO9" / "difference.ome.zarr")
     assert store.empty
-    found = json.loads((work / "results" / sample / "SYTO9" / "detection.json").read_text())
+    found = json.loads((work / "results" / sample / "SYTO9" / "details/detection.json").read_text())
     assert found["status"] == "failed"
     assert found["reason"] == store.empty
     table = (work / "results" / sample / "SYTO9" / "candidates.csv").read_text()
@@ -204,13 +204,16 @@ def test_bright_field_pairs_get_no_candidates_and_no_advice_for_fluorescence(zoo
     row, pair = summary_of(work)["Bright"], work / "results" / "Bright" / "SYTO9"
     assert (row["status"], row["candidates"], row["reasons"]) == ("ok", "", "")
     assert row["notes"].startswith("Bright-field pair: the difference is negative")
-    images = json.loads((pair / "plan.json").read_text())["images"]
+    images = json.loads((pair / "details/plan.json").read_text())["images"]
     assert [images[role]["bright_field"] for role in ("post", "pre")] == [True, True]
-    assert "in fluorescence alone" in json.loads((pair / "detection.json").read_text())["reason"]
+    assert (
+        "in fluorescence alone"
+        in json.loads((pair / "details/detection.json").read_text())["reason"]
+    )
     mixed = summary_of(work)["Mixed"]
     assert mixed["status"] in ("suspect", "failed")
     assert "Only the post-stain image is bright-field" in mixed["reasons"]
-    good = json.loads((work / "results" / "Good" / "SYTO9" / "plan.json").read_text())
+    good = json.loads((work / "results" / "Good" / "SYTO9" / "details/plan.json").read_text())
     assert "bright_field" not in str(good)
     looked = command(work, "unglow", "survey")
     assert "Bright_pre_SYTO9.tif: bright-field (dark is signal" in " ".join(looked.text.split())

@@ -51,7 +51,7 @@ def test_expected_cells_are_found_as_without_spoilt_places(lists, shared_data, z
         at = candidates.xy[candidates.is_counted]
         away = np.hypot(*(cells[:, None] - at[None]).T).T
         found[spoilt] = int((away.min(axis=1) <= NEAR_PX).sum())
-        report = json.loads((folder / "detection.json").read_text())
+        report = json.loads((folder / "details/detection.json").read_text())
         assert report["spoilt"]["share"] < 0.01
     assert found["never"] > 0.7 * len(cells)
     assert found["auto"] >= 0.95 * found["never"]

@@ -78,7 +78,7 @@ def test_what_published_results_lack_is_said(small_finished, small_work, said, t
     code, lines = said(small_work, "--against", paper)
     assert code == 1
     assert "candidates.csv is not in A, but its digest is another one" in "\n".join(lines)
-    shutil.rmtree(paper / "results" / "phantom" / "SYTO9" / "digests")
+    shutil.rmtree(paper / "results" / "phantom" / "SYTO9" / "details/digests")
     (paper / "results" / "phantom" / "SYTO9" / "scale.json").unlink()
     shutil.copy(pair / "transform.json", paper / "results" / "phantom" / "SYTO9")
     code, lines = said(small_work, "--against", paper)

@@ -54,7 +54,7 @@ def work(tmp_path_factory, small_raw):
 
 
 def report(work, sample):
-    return json.loads((work / "results" / sample / "SYTO9" / "detection.json").read_text())
+    return json.loads((work / "results" / sample / "SYTO9" / "details/detection.json").read_text())
 
 
 def test_controls_give_the_rate_of_the_stained_pair_and_a_refused_one_stops_nothing(work):
@@ -65,7 +65,7 @@ def test_controls_give_the_rate_of_the_stained_pair_and_a_refused_one_stops_noth
     assert (dark["sample"], dark["searched_px"], dark["candidates"]) == ("dark", 0, None)
     assert dark["reason"] == report(work, "dark")["reason"]
     searches = {
-        sample: SearchCounts.load(work / "results" / sample / "SYTO9" / "search.npz")
+        sample: SearchCounts.load(work / "results" / sample / "SYTO9" / "details/search.npz")
         for sample in ("phantom", "blank", "dark")
     }
     own = searches["phantom"]
@@ -107,7 +107,7 @@ def test_controls_have_lists_of_their_own_and_are_marked(work):
     assert rows["blank"]["fdr_control"] == ""
     # nothing is stained: hardly anything is believed
     assert float(rows["blank"]["candidates"]) < 0.1 * float(rows["phantom"]["candidates"])
-    assert open_store(work / "results/dark/SYTO9/difference/linear.ome.zarr").empty
+    assert open_store(work / "results/dark/SYTO9/difference.ome.zarr").empty
 
 
 def test_the_column_reruns_the_searches_that_it_concerns_and_nothing_else(work):

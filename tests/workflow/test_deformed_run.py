@@ -74,4 +74,4 @@ def test_another_budget_gives_the_same_bytes(work, pair):
 def test_without_a_field_its_file_is_there_and_empty(small_finished):
     (pair,) = (small_finished / "results").glob("*/SYTO9")
     assert json.loads((pair / "transform.json").read_text())["displacement"] is None
-    assert displacement.load(pair / "displacement.npz") is None
+    assert displacement.load(pair / "details/displacement.npz") is None

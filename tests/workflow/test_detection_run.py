@@ -14,7 +14,7 @@ from unglow.phantom import Truth
 
 pytestmark = pytest.mark.workflow
 
-MADE = ("candidates.csv", "candidates.geojson", "detection.json")
+MADE = ("candidates.csv", "candidates.geojson", "details/detection.json")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_most_candidates_are_microbes_and_bright_microbes_are_candidates(searche
     work, pair, _ = searched
     (path,) = (work / "raw").glob("*/*truth.json")
     truth = Truth.load(path)
-    report = json.loads((pair / "detection.json").read_text())
+    report = json.loads((pair / "details/detection.json").read_text())
     with (pair / "candidates.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     counted = [row for row in rows if not {"outside", "sharp"} & set(row["flags"].split("+"))]

@@ -39,7 +39,7 @@ def test_nothing_is_exported_unless_it_is_asked_for(small_work):
     ]  # fmt: skip
     pair = small_work / "results" / place
     store = open_difference(pair, "moffat")
-    assert not (pair / "difference" / "moffat.ome.zarr").exists()
+    assert not (pair / "difference_moffat.ome.zarr").exists()
     read = tifffile.imread(pair / "exports" / "difference_moffat.ome.tif")
     np.testing.assert_array_equal(read, store.read(Window.from_shape(store.shape)))
     second = snakemake(small_work, "--config", WANTED)
@@ -70,7 +70,7 @@ def test_the_ratio_to_noise_is_an_image_if_it_is_asked_for(small_work):
         x, y = (round(float(row[name])) for name in ("x", "y"))
         around = image[max(y - 2, 0) : y + 3, max(x - 2, 0) : x + 3]
         assert np.nanmax(around) >= float(row["snr"]) - 0.01
-    threshold = json.loads((pair / "detection.json").read_text())["threshold_snr"]
+    threshold = json.loads((pair / "details/detection.json").read_text())["threshold_snr"]
     assert np.nanmedian(np.abs(image)) == pytest.approx(0.67, abs=0.15)
     assert np.count_nonzero(image > threshold) >= len(rows)
     by_tiff = tifffile.imread(pair / "exports" / "snr.ome.tif")
@@ -113,5 +113,5 @@ def test_a_pair_that_is_refused_has_marked_exports(tmp_path):
         assert (exports / name).read_bytes()[160:190] == b"NAXIS   =" + b" " * 20 + b"0"
     pair = exports.parent
     assert open_store(pair / "snr.ome.zarr").empty
-    found = json.loads((pair / "detection.json").read_text())
+    found = json.loads((pair / "details/detection.json").read_text())
     assert open_store(pair / "snr.ome.zarr").empty == found["reason"]

@@ -245,7 +245,7 @@ def test_jpeg_takes_the_same_channel_of_both_images(phantom, tmp_path, space):
 def verdict(work, tmp_path, method="linear"):
     """Register, align and scale a pair as the jobs would; status, reasons, transform, gain."""
     plan, post, pre = stored(work)
-    plan.save(tmp_path / "plan.json")
+    plan.save(tmp_path / "details/plan.json")
     found = register_stores(post, pre, RegisterSettings(), workers=2).transform
     layout = plan_layout(post.shape, "float32")
     aligned = AlignedStore(post, pre, found, layout, tmp_path / "aligned.ome.zarr")
@@ -256,7 +256,7 @@ def verdict(work, tmp_path, method="linear"):
         if found.has_failed
         else estimate(Evidence(aligned.statistics, aligned.bins, found), settings)
     )
-    read = Plan.load(tmp_path / "plan.json")
+    read = Plan.load(tmp_path / "details/plan.json")
     status, reasons, _ = judge(read, found.to_dict(), scale, None)
     return status, " ".join(reasons), found, scale.methods[method].gain
 

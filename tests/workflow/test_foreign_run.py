@@ -257,7 +257,7 @@ def test_rules_of_a_workflow_that_uses_unglow_are_measured_with_its_own(small_ra
         "use rule * from unglow as unglow_*\n\n"
         'rule mine:\n    output: "o/mine"\n    shell: PY + " hold.py 70 {output}"\n',
         "o/mine",
-        "results/phantom/SYTO9/plan.json",
+        "results/phantom/SYTO9/details/plan.json",
     )
     assert done.code == 0, done.text
     assert not (work / OWN / "telemetry").exists()

@@ -23,7 +23,7 @@ PLACES = np.array([[200.0, 180], [210, 560], [560, 220], [540, 570], [380, 400]]
 MATRIX = np.array([[0.9, -0.45, 250.0], [0.45, 0.9, -140.0], [0, 0, 1]])
 SETTINGS = ("--config", "register={coarse_px: 256}")
 TARGETS = [
-    "results/Hard/SYTO9/difference/percentile.ome.zarr/zarr.json",
+    "results/Hard/SYTO9/difference_percentile.ome.zarr/zarr.json",
     *(f"results/{sample}/SYTO9/transform.json" for sample in ("Hard", "Alone", "Wrong")),
 ]
 
@@ -84,7 +84,7 @@ def test_landmarks_register_what_no_search_finds(work):
     assert found.landmarks.max_px < 1  # they were rounded to whole px
     off = np.hypot(*(found.map(PLACES) - transform.apply_matrix(MATRIX, PLACES)).T)
     assert off.max() < 0.2
-    difference = open_store(directory / "results/Hard/SYTO9/difference/percentile.ome.zarr")
+    difference = open_store(directory / "results/Hard/SYTO9/difference_percentile.ome.zarr")
     assert np.isfinite(difference.read(Window(300, 400, 300, 400))).all()
 
 
@@ -125,7 +125,7 @@ def test_results_hold_no_paths(work):
     directory, _ = work
     files = [p for p in (directory / "results").glob("*/SYTO9/**/*") if p.is_file()]
     names = {path.name for path in files}
-    assert {"transform.json", "plan.json", "blocks.csv", "zarr.json"} <= names
+    assert {"transform.json", "details/plan.json", "details/blocks.csv", "zarr.json"} <= names
     made = str(directory).encode()
     assert [p for p in files if made in p.read_bytes()] == []
 

@@ -74,13 +74,13 @@ def test_gain_and_offset_are_those_of_the_truth(pair):
     low, high = linear["gain_ci95"]  # of 95 %: one pair may lie a little outside
     assert abs(linear["gain"] - truth.gain) < 0.75 * (high - low)
     assert linear["gain_map"] is None
-    assert imaging.load_gain_map(directory / "gain_map.npz") is None
+    assert imaging.load_gain_map(directory / "details/gain_map.npz") is None
     assert scale["methods"]["moffat"]["gain"] == pytest.approx(truth.gain, rel=0.02)
 
 
 def test_background_is_gone_square_by_square(pair):
     _, directory = pair
-    medians = BackgroundMedians.load(directory / "difference" / "linear.background.npz").medians
+    medians = BackgroundMedians.load(directory / "details/difference.background.npz").medians
     shape = open_store(directory / "post.ome.zarr").shape
     assert medians.shape == tuple(-(-n // 64) for n in shape)
     assert np.nanmedian(np.abs(medians)) < 0.3
@@ -101,7 +101,7 @@ def test_the_difference_is_post_minus_gain_times_aligned_pre(pair):
 
 def test_microbes_stand_out_of_the_difference(pair):
     work, directory = pair
-    difference = open_store(directory / "difference" / "linear.ome.zarr")
+    difference = open_store(directory / "difference.ome.zarr")
     microbes = truth_of(work).microbes
     image = difference.read(Window.from_shape(difference.shape))
     rows, cols = np.rint(microbes.y).astype(int), np.rint(microbes.x).astype(int)

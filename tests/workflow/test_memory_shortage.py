@@ -24,7 +24,7 @@ TARGETS = {
     "ingest": "post.ome.zarr/zarr.json",
     "register": "transform.json",
     "align": "aligned_pre.ome.zarr/zarr.json",
-    "difference": "difference/linear.ome.zarr/zarr.json",
+    "difference": "difference.ome.zarr/zarr.json",
     "figures": "figures/difference.png",
     "scale": "scale.json",
 }
@@ -88,7 +88,7 @@ def test_two_jobs_that_got_too_little_get_more_but_not_at_the_same_time(finished
     )
     run = snakemake(
         tmp_path / "work",
-        *("results/one/SYTO9/plan.json", "results/two/SYTO9/plan.json"),
+        *("results/one/SYTO9/details/plan.json", "results/two/SYTO9/details/plan.json"),
         path=patch,
     )
     assert run.code == 0, run.text

@@ -150,7 +150,7 @@ def test_a_run_that_was_killed_is_reported(work):
 
 def test_in_a_pipe_there_is_a_line_for_each_pair_and_none_for_jobs(small_work):
     shutil.rmtree(small_work / "results" / "phantom" / "SYTO9" / "figures")
-    (small_work / "results" / "phantom" / "SYTO9" / "detection.json").unlink()
+    (small_work / "results" / "phantom" / "SYTO9" / "details/detection.json").unlink()
     run = command(small_work, *unglow())
     assert run.code == 0, run.text
     assert "\x1b" not in run.text

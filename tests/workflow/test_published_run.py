@@ -38,7 +38,7 @@ def test_every_file_of_a_run_has_a_digest_that_sha256sum_confirms(small_work, pa
     assert code == 0
     # and those of the run, four of them for MultiQC
     assert WHOLE.fullmatch(text)[1] == str(len(published(pair)) + 7)
-    lists = sorted(pair.glob("digests/*.sha256"))
+    lists = sorted(pair.glob("details/digests/*.sha256"))
     names = [n for path in lists for n in re.findall(r"(?m)^\w{64}  (.+)$", path.read_text())]
     assert sorted(names) == [str(path.relative_to(pair)) for path in published(pair)]
     done = command(pair, "sha256sum", "--check", "--strict", "--quiet", *lists)
@@ -95,17 +95,23 @@ def change(path, old, new):
 
 
 def test_what_is_damaged_is_reported_removed_and_made_again(small_work, small_finished, pair):
-    lines = (pair / "blocks.csv").read_text().splitlines(keepends=True)
-    (pair / "blocks.csv").write_text("".join(lines[:-3]))
+    lines = (pair / "details/blocks.csv").read_text().splitlines(keepends=True)
+    (pair / "details/blocks.csv").write_text("".join(lines[:-3]))
     text = (pair / "candidates.csv").read_text()
     digit = re.search(r"\.(\d)", text).start(1)
     (pair / "candidates.csv").write_text(
         f"{text[:digit]}{(int(text[digit]) + 1) % 10}{text[digit + 1 :]}"
     )
     change(pair / "scale.json", '"methods"', '"Methods"')
-    (pair / "gain_map.npz").unlink()
+    (pair / "details/gain_map.npz").unlink()
     (pair / "figures" / "gallery.png").unlink()
-    names = ("blocks.csv", "candidates.csv", "scale.json", "gain_map.npz", "figures/gallery.png")
+    names = (
+        "details/blocks.csv",
+        "candidates.csv",
+        "scale.json",
+        "details/gain_map.npz",
+        "figures/gallery.png",
+    )
     code, text = verify(small_work)
     assert code == 1
     assert text.splitlines()[-1].startswith("5 problems.")
@@ -132,7 +138,7 @@ def test_a_raw_image_that_was_changed_with_size_and_time_kept_is_reported(small_
     code, text = verify(small_work, "--repair")
     assert code == 1
     assert f"{post} is not the image that results/phantom/SYTO9 was made from" in text
-    assert "removed results/phantom/SYTO9/plan.json" in text
+    assert "removed results/phantom/SYTO9/details/plan.json" in text
     assert snakemake(small_work, "-n").jobs()["ingest"] == 1
 
 
@@ -149,7 +155,7 @@ def test_tables_verdict_and_report_of_a_run_are_compared_and_written_again(
 ):
     results = small_work / "results"
     done = command(results, "sha256sum", "--check", "--strict", "--quiet",
-                   *sorted(results.glob("digests/*.sha256")))  # fmt: skip
+                   *sorted(results.glob("details/digests/*.sha256")))  # fmt: skip
     assert (done.code, done.text) == (0, "")
     spoilt = ("summary.tsv", "multiqc/unglow_jobs_mqc.json", "verdict.txt", "report.html")
     for name in spoilt:
@@ -172,7 +178,7 @@ def test_tables_verdict_and_report_of_a_run_are_compared_and_written_again(
 
 
 def test_a_list_of_digests_that_was_removed_is_a_problem(small_work, pair):
-    (pair / "digests" / "detect.sha256").unlink()
+    (pair / "details/digests" / "detect.sha256").unlink()
     change(pair / "candidates.csv", "\n1,", "\n01,")
     code, text = verify(small_work, "--repair")
     assert code == 1

@@ -14,7 +14,7 @@ from unglow.review.decisions import change_review
 
 pytestmark = pytest.mark.workflow
 
-SEARCHED = ("candidates.csv", "candidates.geojson", "detection.json", "search.npz")
+SEARCHED = ("candidates.csv", "candidates.geojson", "details/detection.json", "details/search.npz")
 AGAIN = {"detect": 1, "figures": 1, "summary": 1, "verdict": 1}
 BUBBLE, PART = (100, 150, 460, 520), (0, 0, 450, 700)
 
@@ -40,7 +40,7 @@ def draw(work, *features):
 
 
 def found(pair):
-    report = json.loads((pair / "detection.json").read_text())
+    report = json.loads((pair / "details/detection.json").read_text())
     with (pair / "candidates.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     points = np.array([[float(row[name]) for name in ("x", "y")] for row in rows])
@@ -81,7 +81,7 @@ def test_regions_rerun_the_search_and_what_follows_and_nothing_else(small_work):
         for name, digest in bytes_of(small_work / "results").items()
         if made.get(name) == digest
     }
-    kept = ("transform.json", "scale.json", "blocks.csv", "zarr.json")
+    kept = ("transform.json", "scale.json", "details/blocks.csv", "zarr.json")
     assert all(name in same for name in made if name.endswith(kept))
     assert snakemake(small_work, "-n").jobs() == {}
 

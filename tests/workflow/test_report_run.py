@@ -64,7 +64,7 @@ def test_results_that_nobody_can_read_cost_a_sentence_and_no_report(small_work):
 
 
 def test_a_failed_run_has_its_incident_in_the_report(small_work):
-    (small_work / "results" / "phantom" / "SYTO9" / "detection.json").unlink()
+    (small_work / "results" / "phantom" / "SYTO9" / "details/detection.json").unlink()
     run = snakemake(small_work, "--set-resources", "detect:mem_mb=45", "--config", "force_run=True")
     assert run.code != 0
     assert "report.html: open it in a browser" in run.text

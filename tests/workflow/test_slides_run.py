@@ -84,10 +84,10 @@ def test_a_slide_that_is_refused_leaves_no_image_and_is_not_tried_again(run_of_s
     work, _ = run_of_slides
     place = work / "results/damaged"
     assert not list(place.glob("corrected*"))
-    record = json.loads((place / "subtraction.json").read_text())
+    record = json.loads((place / "details/subtraction.json").read_text())
     assert (record["status"], record["images"], record["markers"]) == ("failed", [], {})
     assert len((place / "markers_corrected.csv").read_text().splitlines()) == 1
-    assert "corrected.ome" not in (place / "digests/slide_subtract.sha256").read_text()
+    assert "corrected.ome" not in (place / "details/digests/slide_subtract.sha256").read_text()
     assert snakemake(work, "-n").jobs() == {"verdict": 1}
 
 
@@ -124,7 +124,7 @@ def test_another_budget_and_one_core_give_the_same_bytes(own):
         if path.is_file():
             path.unlink()
     threads = ("--set-threads", "slide_scale=1", "slide_subtract=1")
-    subtracted = "results/good/subtraction.json"
+    subtracted = "results/good/details/subtraction.json"
     run = snakemake(own, *threads, "--config", "memory_per_job=300", "--", subtracted)
     assert run.code == 0, run.text
     assert run.jobs() == {"slide_scale": 1, "slide_subtract": 1}
@@ -134,7 +134,7 @@ def test_another_budget_and_one_core_give_the_same_bytes(own):
 def test_slides_without_a_map_as_float_and_as_zarr(own):
     settings = ("register={model: none}", "multiplexed={output: both, dtype: float32}")
     run = snakemake(
-        own, "--config", "results=plain", *settings, "--", "plain/good/subtraction.json"
+        own, "--config", "results=plain", *settings, "--", "plain/good/details/subtraction.json"
     )
     assert run.code == 0, run.text
     (marker,) = json.loads((own / "plain/good/scale.json").read_text())["markers"].values()
@@ -148,7 +148,7 @@ def test_slides_without_a_map_as_float_and_as_zarr(own):
 
 def test_candidates_in_a_marker_are_its_cells(own):
     chosen = ("results=spots", "multiplexed={candidates: [M01]}", "scale={methods: [linear]}")
-    made = ("spots/good.candidates/M01/detection.json", "spots/summary.tsv")
+    made = ("spots/good.candidates/M01/details/detection.json", "spots/summary.tsv")
     run = snakemake(own, "--config", *chosen, "--", *made)
     assert run.code == 0, run.text
     # the map of the frame to the cycle, and that of the pair from the marker to its background
@@ -170,7 +170,7 @@ def test_candidates_in_a_marker_are_its_cells(own):
     cells = np.argwhere((signal == maximum_filter(signal, 9)) & (signal > 50))[:, ::-1]
     table = read_candidates(pair / "candidates.csv")
     near, which = cKDTree(cells).query(table.xy)
-    record = json.loads((pair / "detection.json").read_text())
+    record = json.loads((pair / "details/detection.json").read_text())
     assert record["candidates"] == float(rows["good.candidates"]["candidates"])
     assert len(cells) == 66
     assert len(set(which[near < 8])) >= 58
@@ -209,5 +209,5 @@ def test_cycles_of_other_sizes_and_types_come_into_one_frame_and_a_foreign_one_i
     shown = nuclei[1] > 0
     assert 0.6 < shown.mean() < 0.9  # the second does not reach everywhere
     assert np.corrcoef(nuclei[0][shown], nuclei[1][shown])[0, 1] > 0.99
-    record = json.loads((tmp_path / "results/s/subtraction.json").read_text())
+    record = json.loads((tmp_path / "results/s/details/subtraction.json").read_text())
     assert [*record["left_out"]] == ["DNA_3", "M03", "M04"]

@@ -124,7 +124,7 @@ def test_the_summary_reports_their_share_and_the_pair_stays_ok(run):
         float(summary["good"][name]) for name in ("fdr_low95", "candidates_fdr", "fdr_high95")
     )
     assert low < rate < high
-    report = json.loads((pair(run, "spoilt") / "detection.json").read_text())
+    report = json.loads((pair(run, "spoilt") / "details/detection.json").read_text())
     assert report["spoilt"]["by_reason"].keys() >= {"lost", "debris"}
     assert report["masked_px"]["spoilt"] > 0
 

@@ -28,7 +28,7 @@ from unglow.telemetry.reading.history import History
 
 pytestmark = pytest.mark.workflow
 NO_CLUSTER = "no executor for clusters here: pip install 'unglow[cluster]'"
-PLAN = "results/phantom/SYTO9/plan.json"
+PLAN = "results/phantom/SYTO9/details/plan.json"
 ONE_JOB = (PLAN, "--force", "--allowed-rules", "ingest")
 # A job that takes for ever where it would set its memory limit.
 SLOW = """

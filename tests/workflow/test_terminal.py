@@ -29,7 +29,7 @@ def hostile(small_finished, tmp_path_factory):
     (other / "candidates.csv").write_text("id\n")
     (other / f"{RED}.json").write_text("{")
     (other / f".{RED}.partial").write_text("x")
-    (other / "plan.json").write_text("[]")
+    (other / "details/plan.json").write_text("[]")
     for path in results.glob("telemetry/**/*.jsonl"):  # names of rules, samples and machines
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         for line in (line for line in lines if isinstance(line, dict)):

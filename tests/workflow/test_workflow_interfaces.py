@@ -153,7 +153,7 @@ def test_the_installed_workflow_with_a_rule_of_the_users(tmp_path, small_raw):
     chain = ("ingest", "register", "align", "scale", "difference", "detect", "count")
     assert run.jobs() == dict.fromkeys(chain, 1)
     results = tmp_path / "results"
-    found = json.loads((results / "phantom/SYTO9/detection.json").read_text())
+    found = json.loads((results / "phantom/SYTO9/details/detection.json").read_text())
     assert int((tmp_path / "count.txt").read_text()) == found["candidates"] + found["not_counted"]
     (row,) = read_summary(results / "summary.tsv")
     assert row["sample"] == "phantom"
@@ -196,11 +196,11 @@ def test_a_sweep_shares_what_it_can_and_compares(fresh):
     gains = {(row["registration"], row["gain"]) for row in rows}
     assert (len(rows), len(gains)) == (4, 2)
     for name in ("model-affine/percentile-40", "model-homography/percentile-60"):
-        assert open_store(pair / name / "difference" / "linear.ome.zarr").empty is None
+        assert open_store(pair / name / "difference.ome.zarr").empty is None
         assert open_difference(pair / name, "percentile").attributes["gain"] > 1
     # linear does not follow from the percentile: each registration stores its difference once
     for outer in ("model-affine", "model-homography"):
-        same = [pair / outer / f"percentile-{n}" / "difference/linear.ome.zarr" for n in (40, 60)]
+        same = [pair / outer / f"percentile-{n}" / "difference.ome.zarr" for n in (40, 60)]
         shards = [sorted(store.glob("*/c/*/*")) for store in same]
         assert all(a.samefile(b) for a, b in zip(*shards, strict=True))
         assert shards[0]
@@ -246,7 +246,7 @@ def test_channels_and_searches_are_swept_and_compared(fresh):
     assert all(a.samefile(b) for a, b in zip(*ratios, strict=True))
     assert ratios[0]
     place = pair / "channel-R+G" / "fdr-0.3"
-    assert open_difference(place).path == place.parent / "difference" / "linear.ome.zarr"
+    assert open_difference(place).path == place.parent / "difference.ome.zarr"
     checked = command(fresh, "unglow", "verify")
     assert checked.code == 0
     assert checked.text.startswith("No problems found: ")
@@ -268,7 +268,7 @@ def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):
     assert [p.name for p in (pair / "difference").glob("*.ome.zarr")] == ["linear.ome.zarr"]
     found = open_difference(pair, "manual")
     assert (found.attributes["gain"], found.empty) == (1.25, None)
-    histogram = pair / "difference" / "linear.histogram.npz"
+    histogram = pair / "details/difference.histogram.npz"
     assert load_method([histogram], "manual").total == load_method([histogram], "linear").total > 0
     assert open_store(pair / "post.ome.zarr").dtype == "uint8"
 
@@ -297,7 +297,7 @@ def test_a_missing_shard_is_an_error_and_not_a_black_square(small_work):
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(small_finished, fresh):
     words = [BIN / "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2"]
     run = subprocess.Popen(words, cwd=fresh, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: list(fresh.glob("results/*/*/plan.json")))
+    wait_for(lambda: list(fresh.glob("results/*/*/details/plan.json")))
     run.send_signal(signal.SIGKILL)
     run.wait()
     wait_for(lambda: not list(working_in(fresh)))  # a job that outlives it may still be writing
@@ -318,7 +318,7 @@ def test_sides_beyond_32767_px(tmp_path):
     run = snakemake(tmp_path, "--config", "memory_per_job=400")
     assert run.code == 0, run.text
     pair = tmp_path / PAIR
-    assert open_store(pair / "difference" / "linear.ome.zarr").shape == (400, 32900)
+    assert open_store(pair / "difference.ome.zarr").shape == (400, 32900)
     # a long narrow pair is registered and scaled right, too
     (truth,) = tmp_path.rglob("*truth.json")
     (row,) = read_summary(tmp_path / "results" / "summary.tsv")

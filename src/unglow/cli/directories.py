@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import resolve_links
-from unglow.core.levels import LEVELS, PAIR, nearest
+from unglow.core.levels import LEVELS, PAIR, RESULT_OF, nearest, refuse_earlier
 from unglow.core.workflow_files import OWN
 from unglow.workflow.config import CONFIG, read_config
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TELEMETRY = "telemetry"
-_PLAN = "plan.json"
+_PLAN = RESULT_OF["ingestion"]
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +80,7 @@ def existing(results: Path) -> Path:
     """
     if not results.is_dir():
         raise InputError(f"{results} is not a directory; give the results directory of a run.")
+    refuse_earlier(results)
     return results
 
 
@@ -144,6 +145,7 @@ def _readable(results: Path) -> Path:
     telemetry = results / TELEMETRY
     if not os.access(telemetry, os.R_OK | os.X_OK):
         raise InputError(f"{telemetry} may not be read: fix its permissions.")
+    refuse_earlier(results)
     return results
 
 
@@ -164,8 +166,9 @@ def place_of(text: str) -> tuple[Path, Path | None]:
     above = here.parents[len(PAIR) - 1 : len(LEVELS)]
     results = next((one for one in above if (one / TELEMETRY).is_dir()), None)
     if results is None and (plan := nearest(place, _PLAN)) is not None:
-        results = plan.parents[len(PAIR)]
+        results = plan.parents[len(PAIR) + 1]
     if results is not None:
+        refuse_earlier(results)
         return results, here
     if any(place.glob(f"*/*/{_PLAN}")):
         return place, None

@@ -15,7 +15,7 @@ from unglow.cli.directories import (
 )
 from unglow.core.digests import FOLDER, SUFFIX, Published
 from unglow.core.errors import InputError, StoreError, UnglowError
-from unglow.core.levels import variants_in
+from unglow.core.levels import RESULT_OF, variants_in
 from unglow.core.printable import say, show_progress, warn
 from unglow.io.pair_plan import ROLES, Plan
 from unglow.io.raw_header import is_ome_zarr
@@ -65,7 +65,7 @@ def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:
     except (StoreError, OSError):
         return
     images = ((plan.headers[role], plan.fingerprints[role], raw[role]) for role in raw)
-    yield from _find_others(images, plan_file)
+    yield from _find_others(images, plan_file, plan_file.parents[1])
 
 
 def check_slide_images(record: Path, known: KnownSlide) -> Iterator[Defect]:
@@ -75,16 +75,18 @@ def check_slide_images(record: Path, known: KnownSlide) -> Iterator[Defect]:
     except (StoreError, OSError):
         return
     paths = (Path(header.path) for header in known.headers)
-    yield from _find_others(zip(known.headers, prints, paths, strict=False), record)
+    yield from _find_others(zip(known.headers, prints, paths, strict=False), record, record.parent)
 
 
-def _find_others(images: Iterable[tuple[TiffHeader, str, Path]], record: Path) -> Iterator[Defect]:
+def _find_others(
+    images: Iterable[tuple[TiffHeader, str, Path]], record: Path, place: Path
+) -> Iterator[Defect]:
     """Yield each image, given with header and recorded fingerprint, that is another one now."""
-    published = Published.from_files((record.parent / FOLDER).glob(f"*{SUFFIX}"))
+    published = Published.from_files((place / FOLDER).glob(f"*{SUFFIX}"))
     for header, recorded, image in images:
         if _is_other(header, recorded, image):
             yield Defect(
-                f"{image} is not the image that {record.parent} was made from; delete {record} and "
+                f"{image} is not the image that {place} was made from; delete {record} and "
                 "rerun the workflow to make all of it again",
                 published.list_job_outputs(record),
             )
@@ -198,7 +200,7 @@ def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterat
             yield from check_slide_images(place / "slide.json", batch.slides[place.name])
             continue
         pair = batch.pairs.get((place.parent.name, place.name))
-        plans = {variant / "plan.json" for variant, _ in variants_in(place)} - wrong
+        plans = {variant / RESULT_OF["ingestion"] for variant, _ in variants_in(place)} - wrong
         if pair is None:
             warn(f"raw images of {place} were not compared: they are not here")
             continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from unglow.comparison.measures import Finding
+from unglow.core.levels import RESULT_OF
 from unglow.core.rounding import number, percent, uncertainty
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.detection_results import read_candidates, read_report
@@ -59,7 +60,9 @@ def compare_pixels(one: Path, other: Path, *, everything: bool = False) -> Findi
         One of them is damaged or incomplete.
     """
     a, b = open_store(one.parent), open_store(other.parent)
-    name = one.parent.name.split(".")[0]
+    name, other_name = a.attributes["method"], b.attributes["method"]
+    if name != other_name:
+        return Finding("pixels", "unknown", f"difference images: by {name} and by {other_name}")
     if a.digest == b.digest:
         return Finding("pixels", "identical", f"difference by {name} identical")
     if (a.empty is None) != (b.empty is None):
@@ -261,7 +264,7 @@ def compare_candidates(one: Path, other: Path) -> Finding:
     """
     tables = [read_candidates(path) for path in (one, other)]
     a, b = ({n: column[t.is_counted] for n, column in t.numbers.items()} for t in tables)
-    found = (path.with_name("detection.json") for path in (one, other))
+    found = (path.parent / RESULT_OF["detection"] for path in (one, other))
     reports = [read_report(path) if path.is_file() else {} for path in found]
     thresholds = [  # or the last candidate of the list, where none is reported
         c["snr"].min(initial=math.inf) if (t := r.get("threshold_snr")) is None else t

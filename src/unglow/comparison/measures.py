@@ -13,7 +13,7 @@ from unglow.core.reasons import from_json
 from unglow.core.rounding import number, uncertainty
 from unglow.photometry import imaging
 from unglow.photometry.gain.scale import Scale
-from unglow.registration.block_table import read_blocks
+from unglow.registration.block_table import BLOCKS, read_blocks
 from unglow.registration.quality import compute_confirmed_reach, nearest
 from unglow.transform import apply_matrix, inside_frame
 from unglow.transform.transform import read_content, read_field
@@ -110,7 +110,7 @@ class _Map:
     def blocks(self) -> Points:
         """Return the blocks (N, 2) that the map rests on, x and y; none without their table."""
         try:
-            blocks = read_blocks(self.path.with_name("blocks.csv"))
+            blocks = read_blocks(self.path.parent / BLOCKS)
         except UnglowError:
             return np.zeros((0, 2))
         used = blocks[blocks["used"]]
@@ -287,7 +287,7 @@ def _compare_light(one: Path, other: Path, a: Methods, b: Methods) -> dict[str, 
             continue
         if None in light:
             return {f"{name} has a gain map in {'B' if light[0] is None else 'A'} alone": math.inf}
-        paths = [path.with_name("gain_map.npz") for path in (one, other)]
+        paths = [path.parent / imaging.GAIN_MAP for path in (one, other)]
         maps = [imaging.load_gain_map(path) if path.is_file() else None for path in paths]
         if maps[0] is None or maps[1] is None or maps[0].shape != maps[1].shape:
             return {f"gain map of {name} is another one and not here to be compared": math.nan}

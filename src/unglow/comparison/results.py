@@ -19,6 +19,7 @@ from unglow.comparison.measures import (
     gain_differences,
 )
 from unglow.core.errors import InputError, UnglowError
+from unglow.core.levels import RESULT_OF
 from unglow.io.pair_plan import Plan
 from unglow.multiplexed.results import SlideRecord, load_scales
 from unglow.results.pair import SLIDE
@@ -307,7 +308,7 @@ def compare_entries(
         [*slide_findings(a, b, everything=everything)]
         if slides
         else [
-            compare_file("input", "plan.json", a, b, _inputs),
+            compare_file("input", RESULT_OF["ingestion"], a, b, _inputs),
             _states(a, b),
             compare_file("map", "transform.json", a, b, compare_maps),
             compare_file("gain", "scale.json", a, b, compare_gains),

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from unglow.core.files import open_file, read_file, write_changed_text
+from unglow.core.levels import DETAILS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-FOLDER = "digests"
-"""Directory of these files, next to what they list."""
+FOLDER = f"{DETAILS}/digests"
+"""Directory of these files, below that of what they list."""
 SUFFIX = ".sha256"
 OF_RUN = ("summary", "multiqc_jobs", "verdict", "report")
 """Names of the lists of the run itself: its tables, what its jobs took, its verdict, its report."""
@@ -51,9 +52,9 @@ def list_of(directory: Path, job: str) -> Path:
 def write(target: Path, published: Iterable[Path]) -> None:
     """List files with their digests, by name; a list that would not change keeps its time.
 
-    The list is ``<directory>/digests/<job>.sha256``, the files are in that directory or below it.
+    The list is that of `list_of`, the files are in that directory or below it.
     """
-    paths = {path.relative_to(target.parents[1]).as_posix(): path for path in published}
+    paths = {path.relative_to(target.parents[2]).as_posix(): path for path in published}
     rows = [f"{hash_file(paths[name])}  {name}" for name in sorted(paths)]
     text = "\n".join([_HEAD.format(len(rows)), *rows]) + "\n"
     write_changed_text(target, text)
@@ -75,7 +76,7 @@ class Listed:
         except OSError:
             return cls(path, {}, whole=False)
         rows = [line.partition("  ") for line in lines if line and not line.startswith("#")]
-        directory = path.parents[1]
+        directory = path.parents[2]
         digests = {directory / name: digest for digest, _, name in rows if _is_inside(name)}
         whole = lines[0] == _HEAD.format(len(digests)) and lines[-1] == ""
         return cls(path, digests, whole)
@@ -96,7 +97,7 @@ class Published:
     @classmethod
     def from_files(cls, files: Iterable[Path]) -> Self:
         """Read those of the files of a pair that are lists."""
-        lists = (p for p in files if p.suffix == SUFFIX and p.parent.name == FOLDER)
+        lists = (p for p in files if p.suffix == SUFFIX and p.match(f"{FOLDER}/*"))
         jobs = {path: Listed.read(path) for path in lists}
         return cls(jobs, {path: d for job in jobs.values() for path, d in job.digests.items()})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from unglow.core.errors import InputError
 from unglow.core.files import resolve_links
 
 if TYPE_CHECKING:
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 
 PAIR = ("sample", "dye")
 """The levels that name a pair."""
+DETAILS = "details"
+"""Directory of what only programs read, in that of the results that it belongs to."""
 RESULT_OF = {
-    "ingestion": "plan.json",
+    "ingestion": f"{DETAILS}/plan.json",
     "registration": "transform.json",
     "subtraction": "scale.json",
-    "detection": "detection.json",
+    "detection": f"{DETAILS}/detection.json",
 }
 """Levels of variants, outermost first, each with a result that marks its directory."""
 VARIANT = tuple(RESULT_OF)
@@ -41,6 +44,17 @@ def name_of(row: Mapping[str, object]) -> str:
 def place_of(results: Path, row: Mapping[str, object], level: str = LEVELS[-1]) -> Path:
     """Return the directory of a row's results down to a level."""
     return results.joinpath(*filter(None, names_of(row)[: LEVELS.index(level) + 1]))
+
+
+def refuse_earlier(results: Path) -> None:
+    """Raise InputError if a directory of results is in the order of an earlier version."""
+    earlier = ("digests", "*/*/plan.json", "*/gain_maps.npz")
+    found = (path for name in earlier for path in results.glob(name))
+    if any(path.parent.name != DETAILS for path in found):
+        raise InputError(
+            f"{results} was written by an earlier version of unglow: move it away, or set another "
+            "config key 'results', and run again."
+        )
 
 
 def nearest(directory: Path, name: str) -> Path | None:

@@ -118,7 +118,6 @@ def names_of(wildcards: Mapping[str, str]) -> dict[str, str]:
 def names_at(store: Path) -> dict[str, str]:
     """Return the names of the pair in whose results a store is; none for one that is elsewhere."""
     place = store.absolute().parent
-    place = place.parent if place.name == "difference" else place
     for results in place.parents:
         if (results / "telemetry").is_dir() or (results / "summary.tsv").is_file():
             sample, *rest = place.relative_to(results).parts

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 
+SUBTRACTION, RESIDUES, OVERVIEWS = (
+    f"details/{name}" for name in ("subtraction.json", "residues.npz", "overviews.npz")
+)
+"""Where they are from the directory of a slide."""
+
 
 class _Head(msgspec.Struct):
     version: Literal[1]

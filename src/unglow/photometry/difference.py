@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,6 +23,7 @@ from unglow.io.stored_values import GREY_STEP, has_grey_levels, quantise
 from unglow.io.zarr import Store, open_store, plan_layout
 from unglow.io.zarr.layout import DOCUMENT
 from unglow.photometry.gain.scale import Scale
+from unglow.photometry.imaging import GAIN_MAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 # Rows of a gain map at a time, so that it needs no memory to speak of.
 _ROWS = 64
+# Of the store of a difference: by the default method, or by the one that it names.
+_NAME = re.compile(r"difference(?:_(\w+))?\.ome\.zarr")
 # What the pixels of a written difference follow from, by the names of its attributes.
 _INPUTS = ("method", "inputs", "gain", "offset", "gain_map", "blur")
 
@@ -148,19 +152,18 @@ class Difference:
         Of the pair.
     method, result
         Name of the scale method and what it found.
-    directory
-        Of the results of the pair, or of its variant.
+    path
+        Where it is if it is written.
     """
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, images: Matched, method: str, result: MethodResult, directory: Path) -> None:
+    def __init__(self, images: Matched, method: str, result: MethodResult, path: Path) -> None:
         self._images = images
         self._result = result
         self._integer = has_grey_levels(images.post.attributes)
         self.name = f"difference {method}"
-        self.path = directory / "difference" / f"{method}.ome.zarr"
-        """Where it is if it is written."""
+        self.path = path
         self.layout: StoreLayout = plan_layout(images.post.shape, "float32")
         self.attributes = make_attributes(images, method, result)
         """Those that a written store has in addition to those of its pixels."""
@@ -247,7 +250,7 @@ def open_difference(place: Path | str, method: str | None = None) -> Image:
     if (directory / RESULT_OF["detection"]).is_file():  # of a search, which has no gain of its own
         directory = (nearest(directory, "scale.json") or directory / "scale.json").parent
     try:
-        scale = Scale.load(directory / "scale.json", directory / "gain_map.npz")
+        scale = Scale.load(directory / "scale.json", directory / GAIN_MAP)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
             f"{place} has no {Path(error.filename).name}: name the directory of a pair's results, "
@@ -280,10 +283,9 @@ def open_image(path: Path | str) -> Image:
     Errors are those of `unglow.io.zarr.open_store` and `open_difference`.
     """
     path = Path(path)
-    folder = path.absolute().parent
-    unwritten = folder.name == "difference" and not (path / DOCUMENT).is_file()
-    if unwritten and (folder.parent / "scale.json").is_file():
-        return open_difference(folder.parent, path.name.removesuffix(".ome.zarr"))
+    folder, name = path.absolute().parent, _NAME.fullmatch(path.name)
+    if name and not (path / DOCUMENT).is_file() and (folder / "scale.json").is_file():
+        return open_difference(folder, name[1])
     return open_store(path)
 
 
@@ -292,13 +294,12 @@ def open_method(
 ) -> Image:
     """Return the difference by a method of ``scale``, or its default, for jobs of one run.
 
-    ``written`` is the store that is written: it is read if it is that of the method, and has to be
+    ``written`` is the store of the default: it is read where it is asked for, and has to be
     complete (StoreError).
     """
-    chosen = method or scale.default
-    if written.name == f"{chosen}.ome.zarr":
+    if method in (None, scale.default):
         return open_store(written)
-    return compute_difference(post, aligned, scale, chosen, written.parents[1])
+    return compute_difference(post, aligned, scale, method, written.parent)
 
 
 def compute_difference(
@@ -314,7 +315,13 @@ def compute_difference(
             f"{', '.join(scale.methods)}; add it to scale.methods and run again."
         )
     images = Matched(post, aligned, scale.blur)
-    return Difference(images, method, scale.methods[method], directory)
+    path = directory / name_store(method, scale.default)
+    return Difference(images, method, scale.methods[method], path)
+
+
+def name_store(method: str, default: str) -> str:
+    """Return the name of the store of a difference; the default method has the short one."""
+    return "difference.ome.zarr" if method == default else f"difference_{method}.ome.zarr"
 
 
 def _find_store(directory: Path, name: str) -> Path:

@@ -133,22 +133,13 @@ class DifferenceHistogram(Counts):
         return np.asarray(self.low + self.step * np.arange(-1, len(self.counts) - 1), np.float64)
 
 
-def load_methods(path: Path) -> dict[str, DifferenceHistogram]:
-    """Read all histograms of a file ``<method>.histogram.npz`` by method, as `Counts.load` does."""
-    own = path.name.split(".")[0]
+HISTOGRAM = "details/difference.histogram.npz"
+"""Where the histograms of all methods are from the directory of ``scale.json``."""
+
+
+def load_methods(path: Path, own: str) -> dict[str, DifferenceHistogram]:
+    """Read all histograms of a file by method, as `Counts.load` does; ``own`` is the default."""
     return {name or own: one for name, one in DifferenceHistogram.load_all(path).items()}
-
-
-def load_method(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
-    """Return the histogram of a method's difference; None if no file has it.
-
-    ``paths`` are files ``<method>.histogram.npz``, each with its own method's and perhaps others.
-    """
-    files = {path.name.split(".")[0]: path for path in paths}
-    if method in files:
-        return DifferenceHistogram.load(files[method])
-    every = (load_methods(path) for path in files.values())
-    return next((found[method] for found in every if method in found), None)
 
 
 def _find_weighted_median(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:

@@ -361,6 +361,10 @@ def legendre(positions: NDArray[np.generic], side: int, count: int) -> Floats:
 _NONE = GainMap((0, 0), np.zeros((0, 0)), (0.0, 0.0), 0.0)
 
 
+GAIN_MAP = "details/gain_map.npz"
+"""Where it is from the directory of ``scale.json``."""
+
+
 def save_gain_map(path: Path | str, found: GainMap | None) -> None:
     """Write a gain map as ``.npz``; None is written too, without coefficients."""
     (found or _NONE).save(path)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
+BLOCKS = "details/blocks.csv"
+"""Where the table is from the directory of ``transform.json``."""
 BLOCK_DTYPE = np.dtype(
     [
         ("x", "f8"),

@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
-from unglow.core.levels import LEVELS, PAIR, VARIANT, names_of, place_of, variants_in
+from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, names_of, place_of, variants_in
 from unglow.core.reasons import DETAILS, list_details
 from unglow.core.workflow_files import is_foreign
 from unglow.multiplexed.results import SlideRecord
@@ -169,8 +169,8 @@ def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[s
         paths = slide_files(results / entry.sample)
     else:
         key = entry.files[-1]
-        files = (results / file for file in (*entry.files, *entry.histograms.values()))
-        paths = [*files, (results / key).with_name(REVIEW)]
+        files = (results / file for file in (*entry.files, entry.histogram))
+        paths = [*files, place_of(results, entry.names) / REVIEW]
     state = entry, [read_written_ns(path) for path in paths]
     if key not in known or known[key][0] != state:
         known[key] = (
@@ -190,7 +190,10 @@ def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[s
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:
     """Find pairs and variants by the files that are there; a pair without any has none yet."""
-    plans = ("plan.json", "*/plan.json")  # in a sweep of channels one of each variant
+    plans = (
+        RESULT_OF["ingestion"],
+        f"*/{RESULT_OF['ingestion']}",
+    )  # in a sweep of channels one of each variant
     directories = {path for path in results.glob("*/*") if any(any(path.glob(p)) for p in plans)}
     last = history.last
     pairs, groups = (last.run.fields.get(k) if last else None for k in ("pairs", "groups"))
@@ -225,12 +228,7 @@ def _variants(results: Path, pair: Path, groups: dict[str, str]) -> Iterator[Ent
         if place in shared:  # of several variants, which are rows themselves
             continue
         row = dict.fromkeys(LEVELS, "") | {"sample": sample, "dye": dye} | names
-        files = sorted(place_of(results, row, "subtraction").glob("difference/*.histogram.npz"))
-        histograms = {
-            path.name.removesuffix(".histogram.npz"): path.relative_to(results).as_posix()
-            for path in files
-        }
-        yield Entry(row, histograms, f"logs/{sample}/{dye}", groups=groups)
+        yield Entry(row, f"logs/{sample}/{dye}", groups=groups)
 
 
 LIMIT = 3.5

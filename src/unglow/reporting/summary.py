@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from unglow.core import digests
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import UnglowError
-from unglow.core.files import write_changed_text
+from unglow.core.files import read_file, write_changed_text
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, place_of
 from unglow.core.printable import cell
 from unglow.core.reasons import DETAILS, list_details
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
-from unglow.photometry.difference_histogram import load_method
+from unglow.photometry.difference_histogram import HISTOGRAM, DifferenceHistogram
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import groups, multiqc
 from unglow.reporting.marker_rows import (
@@ -85,9 +85,6 @@ class Entry:
     ----------
     names
         Of the pair and its variant, by level; '' on levels that are not swept.
-    histograms
-        What the difference of each scale method left, as paths relative to the results directory;
-        one file may serve several methods.
     logs
         Directory of the pair's logs, for the sentence about a job that did not finish.
     control
@@ -97,7 +94,6 @@ class Entry:
     """
 
     names: dict[str, str]
-    histograms: dict[str, str]
     logs: str
     control: bool = False
     groups: dict[str, str] = field(default_factory=dict)
@@ -105,10 +101,15 @@ class Entry:
     @property
     def files(self) -> tuple[str, ...]:
         """plan.json, transform.json, scale.json, detection.json, relative to the results."""
-        return tuple(
-            (place_of(Path(), self.names, level) / name).as_posix()
-            for level, name in RESULT_OF.items()
-        )
+        return tuple(self._path(level, name) for level, name in RESULT_OF.items())
+
+    @property
+    def histogram(self) -> str:
+        """What the differences of all methods left, relative to the results."""
+        return self._path("subtraction", HISTOGRAM)
+
+    def _path(self, level: str, name: str) -> str:
+        return (place_of(Path(), self.names, level) / name).as_posix()
 
 
 def entries_from(records: Iterable[Mapping[str, Any]]) -> list[Entry | SlideEntry]:
@@ -181,7 +182,7 @@ def write_summary(
     results: Path,
     target: Path,
 ) -> list[dict[str, Any]]:
-    """Write summary.tsv, groups.tsv next to it if pairs have groups, and what MultiQC reads.
+    """Write summary.tsv, groups.tsv if pairs have groups, README.txt, and what MultiQC reads.
 
     Returns the rows. A file that would not change keeps its time. Digests are written last.
     """
@@ -192,8 +193,10 @@ def write_summary(
         write_changed_text(groups_file, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
     else:
         groups_file.unlink(missing_ok=True)
+    readme = target.with_name("README.txt")
+    write_changed_text(readme, read_file(Path(__file__).with_name("results_readme.txt")).decode())
     for_multiqc = multiqc.write([texts(row) for row in summary], results)
-    tables = [target, *([groups_file] if pools else []), *for_multiqc]
+    tables = [target, readme, *([groups_file] if pools else []), *for_multiqc]
     digests.write(digests.list_of(target.parent, "summary"), tables)
     return summary
 
@@ -206,7 +209,7 @@ def _row(entry: Entry, results: Path) -> dict[str, Any]:
 def _columns(entry: Entry, results: Path) -> dict[str, Any]:
     """Return all columns of a variant but its names: of its files, or what is missing."""
     *stages, detection = entry.files
-    paths = (*stages, *dict.fromkeys(entry.histograms.values()), detection)
+    paths = (*stages, entry.histogram, detection)
     missing = [path for path in paths if not (results / path).is_file()]
     refused = first_reasons(results / path for path in stages) if missing else None
     if refused is not None:  # what is missing would say no more
@@ -227,7 +230,7 @@ def _fill_columns(entry: Entry, results: Path) -> dict[str, Any]:
     plan, transform, detection = pair.plan, pair.transform, pair.detection
     scale = Scale.load(pair.path("scale.json"))  # whose gain map no column needs
     shown = scale.default
-    histogram = load_method((results / path for path in entry.histograms.values()), shown)
+    histogram = DifferenceHistogram.load(results / entry.histogram)
     status, reasons, notes = judge(plan, pair.registration, scale, detection)
     reviewed = _review_columns(directory)
     return {
@@ -242,7 +245,7 @@ def _fill_columns(entry: Entry, results: Path) -> dict[str, Any]:
         ),
         **registration_columns(transform),
         **scale_columns(scale, histogram, shown),
-        **_detection_columns(directory / "detection.json", detection, shown),
+        **_detection_columns(directory / RESULT_OF["detection"], detection, shown),
         **(reviewed if shown == detection.get("method") else {}),
     }
 

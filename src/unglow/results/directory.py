@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 from unglow import transform as transforms
 from unglow.core import digests
 from unglow.core.errors import InputError, StoreError
-from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, load_scales
+from unglow.core.levels import DETAILS, refuse_earlier
+from unglow.multiplexed.results import (
+    RESIDUES,
+    SUBTRACTION,
+    SlideRecord,
+    Subtraction,
+    load_residues,
+    load_scales,
+)
 from unglow.results import read_summary
 from unglow.results.pair import SLIDE, STAGE_FILES, PairResults
 
@@ -31,7 +39,7 @@ _DEEPEST = 8
 _RECORDS = ("telemetry", "benchmarks", "logs")
 
 
-SLIDE_FILES = ("slide.json", "scale.json", "subtraction.json", "residues.npz")
+SLIDE_FILES = (SLIDE, "scale.json", SUBTRACTION, RESIDUES)
 """What a slide's results are read from, in the order in which it is made."""
 
 
@@ -209,6 +217,7 @@ def open_results(path: Path | str) -> Results:
         }
         slides = sorted(results.glob(f"*/{SLIDE}"))
         entries |= {(p.parent.name,): PairResults(p.parent, p.parent) for p in slides}
+    refuse_earlier(results)
     if not entries:
         raise InputError(f"{given} holds no results of pairs; give results of a run or of a pair.")
     there = {names[:2] for names in entries}
@@ -238,7 +247,10 @@ def _has_results(directory: Path) -> bool:
 def _list_directories(directory: Path) -> list[Path]:
     """Return the directories in one that may hold results, numbers in their names by value."""
     inside = (p for p in directory.iterdir() if p.is_dir() and not p.name.startswith("."))
-    return sorted((p for p in inside if p.suffix != ".zarr"), key=lambda p: _split_numbers(p.name))
+    return sorted(
+        (p for p in inside if p.suffix != ".zarr" and p.name != DETAILS),
+        key=lambda p: _split_numbers(p.name),
+    )
 
 
 def _split_numbers(name: str) -> list[tuple[float, str]]:

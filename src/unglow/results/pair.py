@@ -15,7 +15,7 @@ import numpy as np
 
 from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.levels import LEVELS
+from unglow.core.levels import LEVELS, RESULT_OF
 from unglow.core.reasons import explain, from_json, split_notes
 from unglow.io.detection_results import read_candidates, read_report
 from unglow.io.pair_plan import Plan
@@ -25,6 +25,7 @@ from unglow.photometry.arrays import as_arrays
 from unglow.photometry.difference import open_difference
 from unglow.photometry.gain.bright_field import check_roles
 from unglow.photometry.gain.scale import Scale
+from unglow.photometry.imaging import GAIN_MAP
 from unglow.spoilt import ARTEFACTS, SavedPlace, read_places
 from unglow.transform.transform import from_content, read_content
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from unglow.transform import Transform
 
-STAGE_FILES = ("plan.json", "transform.json", "scale.json", "detection.json", "candidates.csv")
+STAGE_FILES = (*RESULT_OF.values(), "candidates.csv")
 """Files of which a directory of results has at least one, or else a list of digests."""
 SLIDE = "slide.json"
 """The file that distinguishes a slide from a pair."""
@@ -103,7 +104,7 @@ class PairResults:
     @cached_property
     def plan(self) -> Plan:
         """Channels and fingerprints of the images; UnglowError if there is no readable file."""
-        return Plan.load(self.path("plan.json"))
+        return Plan.load(self.path(RESULT_OF["ingestion"]))
 
     @cached_property
     def transform(self) -> Transform:
@@ -119,12 +120,12 @@ class PairResults:
     def scale(self) -> Scale:
         """Gain and offset by each method, with intervals; UnglowError as `plan`."""
         path = self.path("scale.json")
-        return Scale.load(path, path.with_name("gain_map.npz"))
+        return Scale.load(path, path.parent / GAIN_MAP)
 
     @cached_property
     def detection(self) -> dict[str, Any]:
         """Content of detection.json, with threshold, false discovery, spoilt share."""
-        return read_report(self.path("detection.json"))
+        return read_report(self.path(RESULT_OF["detection"]))
 
     @property
     def state(self) -> str:
@@ -178,7 +179,7 @@ class PairResults:
     @property
     def spoilt_places(self) -> list[SavedPlace]:
         """Spoilt places of post with their reasons, the largest first."""
-        return read_places(self.path("detection.json").with_name(ARTEFACTS))
+        return read_places(self.path(ARTEFACTS))
 
     @property
     def figures(self) -> dict[str, Path]:
@@ -234,10 +235,10 @@ class PairResults:
         return self._listed.get(name)
 
     def differences(self) -> list[str]:
-        """Return the roots of the difference images, ``difference/<method>.ome.zarr/zarr.json``."""
-        paths = [p for place in self.places for p in place.glob(f"difference/*{_STORE}/{DOCUMENT}")]
-        names = {"/".join(path.parts[-3:]) for path in paths}
-        listed = {n for n in self._listed if n.startswith("difference/") and n.endswith(DOCUMENT)}
+        """Return the roots of the difference images, ``difference.ome.zarr/zarr.json`` first."""
+        paths = [p for place in self.places for p in place.glob(f"difference*{_STORE}/{DOCUMENT}")]
+        names = {"/".join(path.parts[-2:]) for path in paths}
+        listed = {n for n in self._listed if n.startswith("difference") and n.endswith(DOCUMENT)}
         return sorted(names | listed)
 
     def edited(self) -> list[str]:

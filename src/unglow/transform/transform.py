@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from unglow.core.errors import InputError
 from unglow.core.files import write_json
+from unglow.core.levels import DETAILS
 from unglow.core.reasons import Sentence, to_json
 from unglow.core.records import RecordError, read_record, to_record
 from unglow.transform.matrix import apply_matrix, convert_levels
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Of ``transform.json``."""
-FIELD_FILE = "displacement.npz"
+FIELD_FILE = f"{DETAILS}/displacement.npz"
 """The file next to ``transform.json`` that holds the field."""
 _INVERSE_STEPS, _INVERSE_PX = 60, 1e-6
 """Steps of the fixed point at most, and how near it comes, px; a field with
@@ -354,7 +355,7 @@ class Transform:
         if self.displacement is not None:
             from unglow.transform import displacement  # noqa: PLC0415 (most transforms need none)
 
-            displacement.save(Path(path).with_name(FIELD_FILE), self.displacement)
+            displacement.save(Path(path).parent / FIELD_FILE, self.displacement)
         write_json(Path(path), self.to_dict())
 
 
@@ -414,7 +415,8 @@ def read_field(path: Path, content: dict[str, Any]) -> Displacement | None:
         return None
     from unglow.transform import displacement  # noqa: PLC0415 (most transforms need none)
 
-    field = displacement.load(path.with_name(entry["path"]))
+    folder = path.parent / DETAILS if entry["path"] == FIELD_FILE else path.parent
+    field = displacement.load(folder / PurePath(entry["path"]).name)
     if field is None or field.digest != entry["sha256"]:
         raise _damaged(path, f"the field in {entry['path']} is another one")
     return field

@@ -12,7 +12,7 @@ import numpy as np
 
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import ConfigError, InputError
-from unglow.core.levels import PAIR, name_of, names_of, place_of
+from unglow.core.levels import PAIR, RESULT_OF, name_of, names_of, place_of
 from unglow.core.reasons import DETAILS
 from unglow.core.records import to_plain
 from unglow.core.settings import from_json
@@ -20,7 +20,8 @@ from unglow.detection.coarse_grid import estimate_error
 from unglow.detection.settings import DetectSettings
 from unglow.io.detection_results import read_candidates
 from unglow.io.zarr.layout import DOCUMENT
-from unglow.photometry.difference import Difference, choose_image, compute_difference
+from unglow.photometry.difference import Difference, choose_image, compute_difference, name_store
+from unglow.registration.block_table import BLOCKS
 from unglow.results.pair import PairResults
 from unglow.review.decisions import Listed
 from unglow.viewer.computed_stores import ComputedStore, MadeStores, Ratio, SmoothImage, error_store
@@ -137,7 +138,7 @@ def _is_plain(name: str) -> bool:
     return name not in (".", "..") and "/" not in name and "\0" not in name
 
 
-CANDIDATES, BLOCKS = "candidates.csv", "blocks.csv"
+CANDIDATES = "candidates.csv"
 # Of a registration, which pages have elsewhere.
 _SAID = ("version", "matrix", "post_shape", "pre_shape")
 GREY, RATIO, PX, FACTOR = "grey levels", "", "px", ""
@@ -310,16 +311,14 @@ class Layers:
             return
         for method, result in self.scale.methods.items():
             if result.ok:
-                written = (
-                    self._pair.place("subtraction") / "difference" / f"{method}.ome.zarr" / DOCUMENT
-                )
+                store = self._pair.place("subtraction") / name_store(method, self.scale.default)
                 yield Layer(
                     f"difference-{method}",
                     f"difference, {method}",
                     "difference",
                     GREY,
                     partial(self._difference_store, method),
-                    computed=not written.is_file(),
+                    computed=not (store / DOCUMENT).is_file(),
                     default=method == self.scale.default,
                 )
 
@@ -367,7 +366,7 @@ class Layers:
         try:
             return from_json(DetectSettings, (self.detection or {}).get("settings"), "settings")
         except ConfigError as error:
-            raise make_damage_error(self._pair.directory / "detection.json", error) from error
+            raise make_damage_error(self._pair.directory / RESULT_OF["detection"], error) from error
 
     def _inputs(self) -> DetectInputs:
         post, pre, aligned = (self.store(name) for name in ("post", "pre", "aligned_pre"))

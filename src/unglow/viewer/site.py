@@ -20,8 +20,12 @@ from unglow.core.errors import InputError
 from unglow.core.levels import VARIANT
 from unglow.core.windows import Window
 from unglow.export.images import write_tiff
+from unglow.multiplexed.results import SUBTRACTION
+from unglow.photometry.imaging import GAIN_MAP
+from unglow.registration.block_table import BLOCKS
 from unglow.reporting.html.live_answers import ASK_AGAIN, JSON, Answer, FileBody
 from unglow.reporting.html.report import to_json
+from unglow.results.pair import SLIDE, STAGE_FILES
 from unglow.spoilt import ARTEFACTS, artefacts_json
 from unglow.viewer.computed_stores import ChunkMemory, ComputedStore, UnwantedError
 from unglow.viewer.layers import CANDIDATES, Layers, Pair, pairs_of
@@ -144,9 +148,9 @@ _LOOK_S = 1.0
 # Raw files are looked for again after this time, s.
 _RAW_S = 2.0
 _RESULT_FILES = (
-    *("transform.json", "scale.json", "gain_map.npz", "detection.json", "candidates.csv"),
-    *("blocks.csv", "post.ome.zarr/zarr.json", "pre.ome.zarr/zarr.json"),
-    *("aligned_pre.ome.zarr/zarr.json", "slide.json", "subtraction.json"),
+    *STAGE_FILES,
+    *(GAIN_MAP, BLOCKS, "post.ome.zarr/zarr.json", "pre.ome.zarr/zarr.json"),
+    *("aligned_pre.ome.zarr/zarr.json", SLIDE, SUBTRACTION),
     *("corrected.ome.tif", "corrected.ome.zarr/zarr.json", "artefacts.geojson"),
 )
 _POST, _REGISTERED = "POST", "registration"
@@ -328,7 +332,7 @@ def _state(pair: Pair) -> object:
             except OSError:
                 continue
             found.append((place, name, about.st_mtime_ns, about.st_size, about.st_ino))
-    written = sorted(pair.place("subtraction").glob("difference/*.ome.zarr/zarr.json"))
+    written = sorted(pair.place("subtraction").glob("difference*.ome.zarr/zarr.json"))
     return found, written
 
 

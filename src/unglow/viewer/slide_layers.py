@@ -16,11 +16,12 @@ from unglow.detection.coarse_grid import estimate_error
 from unglow.multiplexed.images import Frame, SlideReader
 from unglow.multiplexed.results import SlideRecord, usable
 from unglow.multiplexed.slide import choose_colours
+from unglow.registration.block_table import BLOCKS
 from unglow.results.directory import SlideResults
 from unglow.results.stack import find_stack, open_stack
 from unglow.review.decisions import Listed
 from unglow.viewer.computed_stores import ComputedStore, ImagedChannel, MadeStores, error_store
-from unglow.viewer.layers import BLOCKS, GREY, PX, Layer, Registered, registration_model
+from unglow.viewer.layers import GREY, PX, Layer, Registered, registration_model
 from unglow.viewer.raw_files import raw_slide
 from unglow.viewer.served_files import UNREADABLE
 from unglow.workflow.stages.plan import fingerprint

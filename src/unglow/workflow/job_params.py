@@ -6,12 +6,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.levels import RESULT_OF
 from unglow.core.records import to_plain
 from unglow.io.raw_header import find_key_file
+from unglow.multiplexed.results import SUBTRACTION
+from unglow.photometry.difference_histogram import HISTOGRAM
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
 from unglow.results.directory import SLIDE_FILES
 from unglow.review import REVIEW
+from unglow.transform.transform import FIELD_FILE
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.planned_jobs import (
     control_samples,
@@ -19,6 +23,7 @@ from unglow.workflow.planned_jobs import (
     jobs_of_slide,
     main_method,
     manual_gain,
+    method_of,
     same_difference_as,
     same_ratio_as,
     scale_methods,
@@ -87,12 +92,12 @@ def register_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:
         names = {**wildcards, "dye": batch.maps_from[pair.key]}
         files["source"] = [
             batch.outputs.registered(name).format(**names)
-            for name in ("transform.json", "displacement.npz")
+            for name in ("transform.json", FIELD_FILE)
         ]
     if pair.move is not None:
         files["source"] = [
             batch.outputs.move(name).format(sample=pair.slide, cycle=pair.move)
-            for name in ("transform.json", "displacement.npz")
+            for name in ("transform.json", FIELD_FILE)
         ]
     return {name: paths for name, paths in files.items() if paths}
 
@@ -152,23 +157,23 @@ def same_snr(batch: Batch, wildcards: Wildcards) -> list[str]:
     return [] if variant is None else [pattern.format(**{**wildcards, "detection": variant})]
 
 
-def of_main_method(batch: Batch, wildcards: Wildcards, name: str) -> str:
-    """Return the pattern of a file of the main method, from one with ``{method}`` in its name."""
-    return batch.outputs.subtracted(name).replace("{method}", main_method(batch, wildcards))
-
-
 def difference_if_written(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the difference of a method; nothing where it is computed from the others."""
     if wildcards["method"] not in written_methods(batch, wildcards):
         return []
-    return [batch.outputs.subtracted(store("difference/{method}"))]
+    is_main = wildcards["method"] == main_method(batch, wildcards)
+    return [batch.outputs.subtracted(store("difference" if is_main else "difference_{method}"))]
 
 
 def same_difference(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the difference of an earlier variant that has the same pixels; mostly nothing."""
     variant = same_difference_as(batch, wildcards)
-    pattern = batch.outputs.subtracted(store("difference/{method}"))
-    return [] if variant is None else [pattern.format(**{**wildcards, "subtraction": variant})]
+    if variant is None:
+        return []
+    names = {**wildcards, "subtraction": variant}
+    is_main = method_of(batch, wildcards) == main_method(batch, names)
+    name = "difference" if is_main else f"difference_{method_of(batch, wildcards)}"
+    return [batch.outputs.subtracted(store(name)).format(**names)]
 
 
 def drawn_regions(batch: Batch, wildcards: Wildcards) -> list[str]:
@@ -184,7 +189,7 @@ def is_control(batch: Batch, wildcards: Wildcards) -> bool:
 
 def control_search_counts(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the counts of searches in controls of a pair's dye, those of the same variant."""
-    pattern = batch.outputs.detected("search.npz")
+    pattern = batch.outputs.detected("details/search.npz")
     samples = control_samples(batch, wildcards)
     return [pattern.format(**{**wildcards, "sample": sample}) for sample in samples]
 
@@ -272,12 +277,9 @@ def slide_parts(batch: Batch, wildcards: Wildcards) -> list[str]:
 # ---------------------------------------------------------------------------- summary
 
 # What the summary reads of each variant.
-_SEARCHED = "/detection.json"
-_SUMMARIZED = (
-    *("/plan.json", "/transform.json", "/displacement.npz"),
-    *("/scale.json", ".histogram.npz", _SEARCHED),
-)
-_OF_SLIDES = ("/transform.json", "/displacement.npz", *(f"/{name}" for name in SLIDE_FILES))
+_SEARCHED = f"/{RESULT_OF['detection']}"
+_SUMMARIZED = (*(f"/{name}" for name in (*RESULT_OF.values(), FIELD_FILE, HISTOGRAM)),)
+_OF_SLIDES = ("/transform.json", f"/{FIELD_FILE}", *(f"/{name}" for name in SLIDE_FILES))
 
 
 def summary_inputs(batch: Batch, _wildcards: Wildcards, results: str) -> list[str]:
@@ -312,11 +314,8 @@ def summary_entries(batch: Batch, _wildcards: Wildcards, logs: str) -> list[dict
     others = {key for key in batch.others if key[1]}
     for sample, dye in batch.pairs:
         for names in variants_of(batch, "detected", {"sample": sample, "dye": dye}):
-            place = batch.outputs.directory("subtracted").format(**names)
-            counts = f"{place}difference/{main_method(batch, names)}.histogram.npz"
             entry = Entry(
                 names=names,
-                histograms=dict.fromkeys(scale_methods(batch, names), counts),
                 logs=f"{logs}/{sample}/{dye}",
                 control=batch.pairs[sample, dye].control,
                 groups=dict(batch.pairs[sample, dye].groups),
@@ -326,7 +325,7 @@ def summary_entries(batch: Batch, _wildcards: Wildcards, logs: str) -> list[dict
     slides = [
         (name, of)
         for name, of in slide_markers(batch).items()
-        if (name, "") not in batch.others or (results / name / "subtraction.json").is_file()
+        if (name, "") not in batch.others or (results / name / SUBTRACTION).is_file()
     ]
     return entries + [asdict(SlideEntry(name, of, f"{logs}/{name}")) for name, of in slides]
 

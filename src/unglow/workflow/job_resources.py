@@ -170,7 +170,7 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
         return kind
     if kind.startswith("slide"):
         return _disk_mb_of_slide(batch, rule, wildcards)
-    same = {"difference": same_difference_as, "snr": same_ratio_as}.get(rule)
+    same = {"difference": same_difference_as, "snr": same_ratio_as}.get(measured_as(rule))
     if same is not None and same(batch, wildcards) is not None:
         return SMALL_MB  # links to the shards of another one
     if kind == "both images":
@@ -235,9 +235,8 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards, mb: float | None = 
     if rule.startswith("export"):
         layout = batch.layout(wildcards, wildcards.get("role", "derived"))
         return stages.export(layout, computed=_is_computed(batch, wildcards))
-    if rule not in _OF_IMAGES:
-        return small(measured_as(rule))
-    return _OF_IMAGES[rule](batch, wildcards)
+    name = measured_as(rule)
+    return _OF_IMAGES[name](batch, wildcards) if name in _OF_IMAGES else small(name)
 
 
 def _demand_of_register(batch: Batch, wildcards: Wildcards) -> Demand:

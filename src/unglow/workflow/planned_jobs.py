@@ -11,6 +11,7 @@ import msgspec
 from unglow.core.levels import VARIANT
 from unglow.core.records import to_plain
 from unglow.io.pair_plan import ROLES
+from unglow.multiplexed.results import SUBTRACTION
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow.stage_table import CORRECTED, FORMS, PLACES, STAGES, figures_of, files_of
 
@@ -70,7 +71,7 @@ def jobs_of_slide(batch: Batch, name: str) -> Iterator[PlannedJob]:
             for part in range(len(known.bands)):
                 # nobody asks for parts themselves: they are removed when they are joined
                 job = _job(batch, rule, {"sample": name, "part": str(part)})
-                joined = batch.outputs.slide("subtraction.json").format(sample=name)
+                joined = batch.outputs.slide(SUBTRACTION).format(sample=name)
                 yield replace(job, files=(joined,))
         elif stage.level == "slide":
             job = _job(batch, rule, {"sample": name})
@@ -141,8 +142,8 @@ def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[
         case "export_difference":
             for method in scale_methods(batch, variant):
                 yield from exported("difference", method=method)
-        case "difference":
-            yield from ({**variant, "method": m} for m in written_methods(batch, variant))
+        case "difference_method":
+            yield from ({**variant, "method": m} for m in written_methods(batch, variant)[1:])
         case _:
             yield variant
 
@@ -199,14 +200,9 @@ def written_methods(batch: Batch, wildcards: Wildcards) -> tuple[str, ...]:
     return (main, *(m for m in others if more == "all" or m in more))
 
 
-def counted_methods(batch: Batch, wildcards: Wildcards) -> list[str]:
-    """Return the methods that the job of a difference counts in addition to the one it writes.
-
-    That of the main method counts all others, so that one file has the counts of all.
-    """
-    main = main_method(batch, wildcards)
-    methods = scale_methods(batch, wildcards) if wildcards["method"] == main else ()
-    return [m for m in methods if m != main]
+def method_of(batch: Batch, wildcards: Wildcards) -> str:
+    """Return the method of a job that writes a difference: the one it names, or the main one."""
+    return wildcards.get("method") or main_method(batch, wildcards)
 
 
 def same_difference_as(batch: Batch, wildcards: Wildcards) -> str | None:
@@ -214,7 +210,8 @@ def same_difference_as(batch: Batch, wildcards: Wildcards) -> str | None:
 
     None if that is the one that the wildcards name themselves (``method`` among them).
     """
-    method = wildcards["method"]
+    method = method_of(batch, wildcards)
+    wildcards = {**wildcards, "method": method}
 
     def follows(names: Wildcards) -> list[Any] | None:
         written = method in written_methods(batch, names)

@@ -22,6 +22,7 @@ from unglow.io.tiff.series import CHANNELS, MARKERS
 from unglow.io.zarr.layout import DTYPES
 from unglow.multiplexed.channels import name_markers, reference_cycle, registered_on, slide_of
 from unglow.multiplexed.markers import read_markers, suggestion
+from unglow.multiplexed.results import SUBTRACTION
 from unglow.multiplexed.slide import INTERPOLATE, Channel, Slide, bands_of
 from unglow.registration.settings import DECLARED
 from unglow.telemetry.reading.pairs import reasons_of
@@ -49,7 +50,7 @@ _KEY = "config key 'multiplexed.candidates'"
 
 def find_refused(results: Path, names: Iterable[str]) -> frozenset[str]:
     """Return those of some slides whose subtraction was refused the last time."""
-    return frozenset(n for n in names if reasons_of(results / n / "subtraction.json") is not None)
+    return frozenset(n for n in names if reasons_of(results / n / SUBTRACTION) is not None)
 
 
 def remove_placeholders(results: Path, names: Iterable[str]) -> None:

@@ -164,7 +164,12 @@ class Stage(NamedTuple):
     streams: bool = False
 
 
-_SAME = {"figures_registration": "figures", "slide_part": "slide_subtract", "verdict": "summary"}
+_SAME = {
+    "figures_registration": "figures",
+    "difference_method": "difference",
+    "slide_part": "slide_subtract",
+    "verdict": "summary",
+}
 
 
 def measured_as(rule: str) -> str:
@@ -191,22 +196,26 @@ def _export(level: str, image: str) -> Stage:
 
 _REGISTER = {
     "transform": "transform.json",
-    "displacement": "displacement.npz",
-    "blocks": "blocks.csv",
+    "displacement": "details/displacement.npz",
+    "blocks": "details/blocks.csv",
 }
 
 STAGES = {
     # rule: level, threads, time, disk, files
     "ingest": Stage(
         *("ingested", 2, _time("ingest", 0.6), "both images"),
-        {"plan": "plan.json", "post": store("post"), "pre": store("pre")},
+        {"plan": "details/plan.json", "post": store("post"), "pre": store("pre")},
         streams=True,
     ),
     "export_raw": _export("ingested", "{role}"),
     "register": Stage(*("registered", 2, _time("register", 0.6), SMALL_MB), _REGISTER),
     "align": Stage(
         *("registered", 2, _time("align", 0.9), "store"),
-        {"aligned": store("aligned_pre"), "statistics": "statistics.npz", "bins": "bins.npz"},
+        {
+            "aligned": store("aligned_pre"),
+            "statistics": "details/statistics.npz",
+            "bins": "details/bins.npz",
+        },
     ),
     "export_aligned_pre": _export("registered", "aligned_pre"),
     "figures_registration": Stage(
@@ -215,16 +224,20 @@ STAGES = {
     ),
     "scale": Stage(
         *("subtracted", 1, _time("scale"), SMALL_MB),
-        {"scale": "scale.json", "gain_map": "gain_map.npz"},
+        {"scale": "scale.json", "gain_map": "details/gain_map.npz"},
     ),
     "difference": Stage(
         *("subtracted", 2, _time("difference", 0.8), "store"),
         {
-            "difference": store("difference/{method}"),
-            "histogram": "difference/{method}.histogram.npz",
-            "background": "difference/{method}.background.npz",
-            "blocks": "difference/{method}.blocks.npz",
+            "difference": store("difference"),
+            "histogram": "details/difference.histogram.npz",
+            "background": "details/difference.background.npz",
+            "blocks": "details/difference.blocks.npz",
         },
+    ),
+    "difference_method": Stage(
+        *("subtracted", 2, _time("difference_method", 0.8), "store"),
+        {"difference": store("difference_{method}")},
         "difference_{method}",
     ),
     "export_difference": _export("subtracted", "difference_{method}"),
@@ -234,8 +247,8 @@ STAGES = {
             "table": "candidates.csv",
             "geojson": "candidates.geojson",
             "artefacts": "artefacts.geojson",
-            "report": "detection.json",
-            "search_counts": "search.npz",
+            "report": "details/detection.json",
+            "search_counts": "details/search.npz",
         },
     ),
     "snr": Stage(*("detected", 2, _time("snr", 0.7), "store"), {"snr": store("snr")}),
@@ -243,7 +256,7 @@ STAGES = {
     "figures": Stage(*("detected", 1, _time("figures"), 3 * FIGURES_MB), _figures("figures")),
     "slide_register": Stage(
         *("move", 2, _time("slide_register", 0.8), SMALL_MB),
-        {**_REGISTER, "spoilt": "spoilt.npz"},
+        {**_REGISTER, "spoilt": "details/spoilt.npz"},
         streams=True,
     ),
     "slide_scale": Stage(
@@ -251,8 +264,8 @@ STAGES = {
         {
             "slide": "slide.json",
             "scale": "scale.json",
-            "gain_maps": "gain_maps.npz",
-            "statistics": "statistics.npz",
+            "gain_maps": "details/gain_maps.npz",
+            "statistics": "details/statistics.npz",
             "artefacts": "artefacts.geojson",
             "trusted": "cells_to_trust.geojson",
         },
@@ -267,9 +280,9 @@ STAGES = {
         *("slide", 2, _time("slide_subtract", 0.8), "slide"),
         {
             "markers": "markers_corrected.csv",
-            "subtraction": "subtraction.json",
-            "residues": "residues.npz",
-            "overviews": "overviews.npz",
+            "subtraction": "details/subtraction.json",
+            "residues": "details/residues.npz",
+            "overviews": "details/overviews.npz",
         },
         streams=True,
     ),
@@ -278,7 +291,8 @@ STAGES = {
     ),
     "summary": Stage(
         *("run", 1, _time("summary"), SMALL_MB),
-        {"summary": "summary.tsv"} | {PurePath(name).stem: name for name in multiqc.FILES},
+        {"summary": "summary.tsv", "readme": "README.txt"}
+        | {PurePath(name).stem: name for name in multiqc.FILES},
     ),
     "verdict": Stage("run", 1, _time("verdict"), SMALL_MB, {"verdict": "verdict.txt"}),
 }

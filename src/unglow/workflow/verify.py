@@ -18,6 +18,7 @@ from unglow.core import digests
 from unglow.core.digests import Published
 from unglow.core.errors import StoreError, UnglowError
 from unglow.core.files import open_file, read_file, read_json
+from unglow.core.levels import DETAILS, RESULT_OF
 from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
 from unglow.io.zarr.layout import DOCUMENT, store_digest
@@ -35,11 +36,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
 STORE = ".ome.zarr"
-_RUN_DIRECTORIES = ("telemetry", "benchmarks", digests.FOLDER, multiqc.FOLDER)
+_RUN_DIRECTORIES = ("telemetry", "benchmarks", DETAILS, multiqc.FOLDER)
 # What must be objects in the JSON of stages.
 _OBJECTS = {"plan.json": "images", "scale.json": "methods"}
 # Files that a store is made from, with an attribute of the stores that record their content.
-_RECORDED = {"plan.json": "fingerprint", "transform.json": "matrix", "scale.json": "offset"}
+_RECORDED = {
+    RESULT_OF["ingestion"]: "fingerprint",
+    "transform.json": "matrix",
+    "scale.json": "offset",
+}
 _AGAIN = "delete it and rerun the workflow to make it again"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"IEND\xaeB`\x82"
@@ -282,7 +287,7 @@ def _stale_arrays(
 ) -> Iterator[str]:
     """Yield the archives of arrays whose digest is not the one in a store's attributes."""
     for name, load in (("displacement", displacement.load), ("gain_map", imaging.load_gain_map)):
-        path = PairResults(store.parent, pair).find(f"{name}.npz")
+        path = PairResults(store.parent, pair).find(f"details/{name}.npz")
         digest = _look_up(attributes, name, "sha256")
         if path is None or path in wrong or digest is None:
             continue

@@ -119,10 +119,10 @@ def test_debug_is_a_run_of_one_job_that_has_to_be_named(became, tmp_path, monkey
         assert said in capsys.readouterr().err
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.yaml").write_text("scale: {write: all}\n")
-    assert main(["debug", "difference", "A/D"]) == 2
-    assert "A/D has 3 jobs difference: add words that choose one" in capsys.readouterr().err
-    words = became("difference", "A/D", "method=moffat", command="debug")
-    assert words[-1] == "results/A/D/difference/moffat.ome.zarr/zarr.json"
+    assert main(["debug", "difference_method", "A/D"]) == 2
+    assert "A/D has 2 jobs difference_method: add words that choose one" in capsys.readouterr().err
+    words = became("difference_method", "A/D", "method=moffat", command="debug")
+    assert words[-1] == "results/A/D/difference_moffat.ome.zarr/zarr.json"
 
 
 def test_help_says_what_follows_and_names_the_profiles(capsys):

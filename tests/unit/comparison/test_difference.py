@@ -26,8 +26,9 @@ IMAGE = RANDOM.normal(0, 2, (700, 900)).astype(np.float32)
 IMAGE[:, :40] = np.nan
 
 
-def stored(place, image):
-    return write_store(place / "linear.ome.zarr", image).path / "zarr.json"
+def stored(place, image, method="linear"):
+    store = write_store(place / "difference.ome.zarr", image, attributes={"method": method})
+    return store.path / "zarr.json"
 
 
 @pytest.fixture
@@ -84,6 +85,7 @@ def test_an_edge_that_moves_counts_from_one_per_cent_on(tmp_path, first):
 def test_images_that_do_not_fit_or_are_damaged(tmp_path, first):
     small = stored(tmp_path / "b", IMAGE[:500])
     assert compare_pixels(first, small).sentence == "difference images of other sizes"
+    assert compare_pixels(first, stored(tmp_path / "d", IMAGE, "moffat")).verdict == "unknown"
     damaged = stored(tmp_path / "c", IMAGE + 1)
     next(damaged.parent.glob("0/c/*/*")).unlink()
     with pytest.raises(UnglowError, match="is missing"):
@@ -158,7 +160,7 @@ def test_slides_of_other_channels_are_different(tmp_path):
 def published(results, image):
     place = made_slide(results, figures=False)
     path = tiff(place / "corrected.ome.tif", image)
-    digests.write(place / "digests/slide_subtract.sha256", [path])
+    digests.write(place / "details/digests/slide_subtract.sha256", [path])
     return path
 
 
@@ -181,7 +183,7 @@ def test_results_of_slides_are_compared_to_the_pixel(tmp_path):
     (c / "s1/corrected.ome.tif").unlink()
     away = "corrected.ome.tif has other bytes, and is not on both sides to be read"
     assert compare(a, c) == ("unknown", away)
-    shutil.rmtree(c / "s1/digests")
+    shutil.rmtree(c / "s1/details/digests")
     assert compare(a, c) == ("unknown", "no corrected image is on both sides")
 
 
@@ -226,12 +228,12 @@ COLUMNS = "id,x,y,x_err,y_err,flux,flux_err,snr,flags"
 
 def listed(place, rows, threshold=5.0):
     """Write candidates (x, y, flux, snr, flags); the path of the list."""
-    place.mkdir(parents=True)
+    (place / "details").mkdir(parents=True)
     lines = [f"{n},{x},{y},0.3,0.3,{flux},10,{snr},{flags}"
              for n, (x, y, flux, snr, flags) in enumerate(rows)]  # fmt: skip
     (place / "candidates.csv").write_text("\n".join([COLUMNS, *lines]) + "\n")
     report = {"status": "ok", "threshold_snr": threshold, "settings": {"fwhm_px": 3}}
-    (place / "detection.json").write_text(json.dumps(report))
+    (place / "details/detection.json").write_text(json.dumps(report))
     return place / "candidates.csv"
 
 
@@ -273,7 +275,7 @@ def test_places_and_fluxes_of_the_same_candidates_are_compared(tmp_path):
 def test_lists_without_what_newer_ones_have_are_read(tmp_path):
     a, b = (listed(tmp_path / name, ROWS[:n]) for name, n in (("a", 40), ("b", 39)))
     for path in (a, b):
-        path.with_name("detection.json").unlink()
+        (path.parent / "details/detection.json").unlink()
         rows = [line.split(",") for line in path.read_text().splitlines()]
         kept = [[row[0], row[1], row[2], row[7], row[8]] for row in rows]
         path.write_text("\n".join(",".join(row) for row in kept) + "\n")

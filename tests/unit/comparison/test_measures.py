@@ -84,7 +84,7 @@ def test_a_field_that_both_share_need_not_be_there(tmp_path):
         saved(tmp_path / "a", displacement=field(2)),
         saved(tmp_path / "b", (0.2, 0), displacement=field(2)),
     )
-    paths[0].with_name("displacement.npz").unlink()
+    (paths[0].parent / "details/displacement.npz").unlink()
     assert compare_maps(*paths).numbers["map_p95_px"] == pytest.approx(0.2)
     (tmp_path / "c").mkdir()
     other = saved(tmp_path / "c" / "d", displacement=field(1))
@@ -102,7 +102,7 @@ def test_only_the_section_counts(tmp_path):
     random = np.random.default_rng(2)
     blocks["x"], blocks["y"] = random.uniform(50, 850, 50), random.uniform(20, 150, 50)
     blocks["used"] = True
-    write_blocks(a.with_name("blocks.csv"), blocks)
+    write_blocks(a.parent / "details/blocks.csv", blocks)
     assert compare_maps(a, b).numbers["map_max_px"] < 0.03
 
 
@@ -190,7 +190,7 @@ def test_gain_maps_are_compared_over_the_section(tmp_path):
         light = GainMap((100, 200), np.array([[1.0, tilt], [0.0, 0.0]]), (0.5, 1.5), 0.0)
         details = {"gain_map": {"degree": 1, "sha256": light.digest}}
         path = saved_scale(tmp_path / name, {"linear": linear(details=details)})
-        imaging.save_gain_map(path.with_name("gain_map.npz"), light)
+        imaging.save_gain_map(path.parent / "details/gain_map.npz", light)
         return path
 
     a, b, c = with_light("a", 0.1), with_light("b", 0.1001), with_light("c", 0.12)
@@ -199,7 +199,7 @@ def test_gain_maps_are_compared_over_the_section(tmp_path):
     assert compare_gains(a, c).verdict == "different"
     plain = saved_scale(tmp_path / "plain", {"linear": linear()})
     assert compare_gains(a, plain).sentence == "linear has a gain map in A alone"
-    c.with_name("gain_map.npz").unlink()
+    (c.parent / "details/gain_map.npz").unlink()
     assert compare_gains(a, c).verdict == "unknown"
     assert "not here to be compared" in compare_gains(a, c).sentence
 

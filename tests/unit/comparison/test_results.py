@@ -22,7 +22,7 @@ def done(tmp_path_factory):
     pair = tmp_path_factory.mktemp("done") / "results" / "S1" / "D"
     made_pair(pair)
     names = ("transform.json", "scale.json", "candidates.csv")
-    digests.write(pair / "digests" / "all.sha256", [pair / name for name in names])
+    digests.write(pair / "details/digests" / "all.sha256", [pair / name for name in names])
     return pair
 
 
@@ -98,14 +98,16 @@ def test_a_status_that_changes_is_a_difference(sides):
     assert "status suspect in place of ok" in doubtful.sentences
     assert doubtful.verdict == "different"
     assert "no map in B: No match was found" in lost.sentences
-    edit(a / "S1" / "D" / "detection.json", status="failed", reason="The noise is not known.")
+    edit(
+        a / "S1" / "D" / "details/detection.json", status="failed", reason="The noise is not known."
+    )
     assert "status" not in " ".join(compared(a, b).pairs[1].sentences)
 
 
 def test_images_and_channels_come_first(sides):
     a, b = sides
     other = plan_content(fingerprints=("1", "3"), channels=((0,), (1,)))
-    edit(b / "S1" / "D" / "plan.json", **other)
+    edit(b / "S1" / "D" / "details/plan.json", **other)
     pair = next(p for p in compared(a, b).pairs if p.name == "S1 D")
     assert pair.sentences == ["another pre image, other channels"]
     assert pair.verdict == "identical"
@@ -114,16 +116,23 @@ def test_images_and_channels_come_first(sides):
 def test_results_of_which_little_is_left_are_compared_as_far_as_they_go(sides):
     a, b = sides
     pair = a / "S1" / "D"
-    for path in (*pair.glob("*.zarr"), pair / "difference", pair / "digests"):
+    for path in (*pair.glob("*.zarr"), pair / "details/digests"):
         shutil.rmtree(path)
-    for name in ("plan.json", "detection.json", "candidates.csv", "displacement.npz"):
+    for name in (
+        "details/plan.json",
+        "details/detection.json",
+        "candidates.csv",
+        "details/displacement.npz",
+    ):
         (pair / name).unlink()
     (b / "S2" / "D" / "scale.json").write_text("[]")
     partly, damaged = sorted(compared(a, b).pairs, key=lambda p: p.name)
     assert partly.word == "identical as far as compared"
     (sentence,) = partly.sentences
-    assert sentence == ("not compared: input: plan.json is not in A; candidates: candidates.csv is "
-                        "not in A; difference images: A has none")  # fmt: skip
+    assert sentence == (
+        "not compared: input: details/plan.json is not in A; candidates: candidates.csv is not in "
+        "A; difference images: A has none"
+    )
     assert "scale.json is damaged" in damaged.sentences[0]
     for name in ("transform.json", "scale.json"):
         (pair / name).unlink()

@@ -274,8 +274,8 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
 
 @pytest.mark.parametrize("name", ["a\0b", "../a", "/a", ""])
 def test_a_name_that_is_none_of_a_file_below_is_left_out(tmp_path, name):
-    path = tmp_path / "digests" / "job.sha256"
-    path.parent.mkdir()
+    path = tmp_path / "details/digests/job.sha256"
+    path.parent.mkdir(parents=True)
     path.write_text(f"# SHA-256 of 2 files\n{'0' * 64}  {name}\n{'1' * 64}  good\n")
     listed = Listed.read(path)
     assert list(listed.digests) == [tmp_path / "good"]

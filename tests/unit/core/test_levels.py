@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from unglow.core.levels import LEVELS, RESULT_OF, name_of, names_of, nearest, place_of, variants_in
+from unglow.core.levels import (
+    DETAILS,
+    LEVELS,
+    RESULT_OF,
+    name_of,
+    names_of,
+    nearest,
+    place_of,
+    variants_in,
+)
 
 ROW = {"sample": "s", "dye": "D", "registration": "model-affine", "detection": "fdr-0.1"}
 
@@ -23,7 +32,7 @@ def made(pair, swept):
     for level, name in RESULT_OF.items():
         if level in swept:
             place, names = place / f"{level}-1", {**names, level: f"{level}-1"}
-        for other in ("figures", "post.ome.zarr/0"):
+        for other in ("figures", DETAILS, "post.ome.zarr/0"):
             (place / other).mkdir(parents=True, exist_ok=True)
         (place / name).touch()
     return place, names

@@ -143,8 +143,8 @@ def test_a_result_that_is_one_cannot_be_read(tmp_path, name):
 
 
 def test_a_list_of_digests_that_is_one_is_not_waited_for(tmp_path):
-    (tmp_path / "digests").mkdir()
-    path = tmp_path / "digests" / "a.sha256"
+    (tmp_path / "details/digests").mkdir(parents=True)
+    path = tmp_path / "details/digests" / "a.sha256"
     os.mkfifo(path)
     published = Published.from_files([path])
     assert "is not a whole list of digests" in check_file(path, published).message

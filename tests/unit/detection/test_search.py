@@ -311,8 +311,8 @@ def test_neither_tiles_nor_workers_change_a_byte(tmp_path, tile, workers):
     for side, count in ((4096, 1), (tile, workers)):
         found = search(made, EVERYWHERE, workers=count, tile=side)
         write_csv(tmp_path / "c.csv", found.list_candidates())
-        found.search_counts.save(tmp_path / "search.npz")
-        made_of = [(tmp_path / name).read_bytes() for name in ("c.csv", "search.npz")]
+        found.search_counts.save(tmp_path / "details/search.npz")
+        made_of = [(tmp_path / name).read_bytes() for name in ("c.csv", "details/search.npz")]
         texts.append((*made_of, found.report((0.5, 0.5))))
     assert texts[0][0].count(b"\n") > 40
     assert texts[0] == texts[1]

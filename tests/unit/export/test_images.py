@@ -131,7 +131,7 @@ def test_an_export_says_which_pair_it_is_of(tmp_path):
     place = tmp_path / "results" / "Rock7" / "SYTO9"
     place.joinpath("model-affine", "difference").mkdir(parents=True)
     (tmp_path / "results" / "telemetry").mkdir()
-    path = place / "model-affine" / "difference" / "linear.ome.zarr"
+    path = place / "model-affine" / "difference.ome.zarr"
     made = store_of(path, image_of((9, 9), "u1"))
     names = names_at(made.path)
     wildcards = {"dye": "SYTO9", "sample": "Rock7", "registration": "model-affine"}

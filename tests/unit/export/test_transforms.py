@@ -106,7 +106,7 @@ def test_units(tmp_path, capsys):
     # a sweep has its transforms one level below the stores
     saved(tmp_path)
     (tmp_path / "variant").mkdir()
-    for name in ("transform.json", "displacement.npz"):
+    for name in ("transform.json", "details/displacement.npz"):
         (tmp_path / name).rename(tmp_path / "variant" / name)
     below = tmp_path / "variant" / "transform.json"
     assert main(["export", "--itk", str(tmp_path / "um.mha"), str(below)]) == 0

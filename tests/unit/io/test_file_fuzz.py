@@ -16,14 +16,14 @@ from unglow.core.errors import UnglowError
 CONTENT = ("cut short", "bytes anywhere", "values", "types", "keys", "extremes")
 FILES = {
     "transform.json": ("transform", "field"),
-    "displacement.npz": ("transform", "field"),
+    "details/displacement.npz": ("transform", "field"),
     "scale.json": ("scale",),
-    "gain_map.npz": ("scale",),
-    "detection.json": ("detection",),
+    "details/gain_map.npz": ("scale",),
+    "details/detection.json": ("detection",),
     "candidates.csv": ("candidates", "review"),
-    "blocks.csv": ("blocks",),
-    "search.npz": ("search",),
-    "plan.json": ("plan", "bright field"),
+    "details/blocks.csv": ("blocks",),
+    "details/search.npz": ("search",),
+    "details/plan.json": ("plan", "bright field"),
     "review.csv": ("review",),
 }
 REVIEW = 'id,x,y,decision,note,time,candidates\n1,20.0,30.0,accepted,"a note",,\n'
@@ -33,7 +33,7 @@ REVIEW = 'id,x,y,decision,note,time,candidates\n1,20.0,30.0,accepted,"a note",,\
 def pair(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results") / "sample" / "dye"
     made_pair(folder)
-    (folder / "digests").mkdir()
+    (folder / "details/digests").mkdir()
     (folder / "review.csv").write_text(REVIEW)
     return folder
 

@@ -367,7 +367,8 @@ class Output(list):
         return {"table": self[0], "digests": self[-1]}.items()
 
 
-snakemake.output = Output(["r/S/D/t.csv", "r/S/D/x.ome.zarr/zarr.json", "r/S/D/digests/t.sha256"])
+names = "t.csv", "x.ome.zarr/zarr.json", "details/digests/t.sha256"
+snakemake.output = Output([f"r/S/D/{name}" for name in names])
 """
 WRITING = """
 from unglow.core.files import write_text
@@ -382,7 +383,7 @@ def test_a_job_lists_the_digests_of_what_it_has_published(tmp_path):
     done = run(tmp_path, WRITING, before=PUBLISHING)
     assert (done.returncode, done.stderr) == (0, "")
     abc = hashlib.sha256(b"abc").hexdigest()
-    digests = (tmp_path / "r/S/D/digests/t.sha256").read_text()
+    digests = (tmp_path / "r/S/D/details/digests/t.sha256").read_text()
     assert digests == f"# SHA-256 of 2 files\n{abc}  t.csv\n{abc}  x.ome.zarr/zarr.json\n"
 
 
@@ -395,7 +396,7 @@ def test_a_job_lists_the_digests_of_what_it_has_published(tmp_path):
         "Path('telemetry/a/b/rule/9.jsonl').touch()",
         # what was published is gone, or the list cannot be written
         "Path(snakemake.output[0]).unlink()",
-        "Path('r/S/D/digests').touch()",
+        "Path('r/S/D/details').touch()",
     ],
 )
 def test_a_job_that_did_not_publish_all_lists_no_digests_and_fails(tmp_path, end):
@@ -403,4 +404,4 @@ def test_a_job_that_did_not_publish_all_lists_no_digests_and_fails(tmp_path, end
     assert done.returncode == 1
     assert done.stderr.startswith("align (S1, SYTO9): ")
     assert "Traceback" not in done.stderr
-    assert not (tmp_path / "r/S/D/digests/t.sha256").exists()
+    assert not (tmp_path / "r/S/D/details/digests/t.sha256").exists()

@@ -70,19 +70,19 @@ def test_scales_are_read_as_they_were_written(tmp_path):
 def test_what_became_of_markers_is_read_as_it_was_written(tmp_path):
     markers = {name: MarkerSubtraction("linear", 0.25, 0.0, (0.0, 9.0)) for name in ("b", "a")}
     subtraction = Subtraction("uint16", "nearest", ("corrected.ome.tif",), markers)
-    subtraction.save(tmp_path / "subtraction.json")
-    assert Subtraction.load(tmp_path / "subtraction.json") == subtraction
+    subtraction.save(tmp_path / "details/subtraction.json")
+    assert Subtraction.load(tmp_path / "details/subtraction.json") == subtraction
     histograms = [DifferenceHistogram.create(-n, n, 1) for n in range(12)]
     names = [f"marker.{n}" for n in range(12)]
-    save_residues(tmp_path / "residues.npz", histograms)
-    found = load_residues(tmp_path / "residues.npz", names)
+    save_residues(tmp_path / "details/residues.npz", histograms)
+    found = load_residues(tmp_path / "details/residues.npz", names)
     assert [found[name].low for name in names] == [-n for n in range(12)]
     with pytest.raises(StoreError, match="damaged"):
-        load_residues(tmp_path / "residues.npz", [*names, "one more"])
+        load_residues(tmp_path / "details/residues.npz", [*names, "one more"])
 
 
 def test_overviews_are_read_one_by_one(tmp_path):
-    path = tmp_path / "overviews.npz"
+    path = tmp_path / "details/overviews.npz"
     drawn = [MarkerOverview(*(np.full((2, 3), 10 * n + k, "f4") for k in range(3))) for n in (1, 2)]
     save_overviews(path, drawn, 8.0)
     for n, expected in enumerate(drawn):

@@ -133,7 +133,7 @@ def test_blocks_that_cut_through_cells_are_refused():
 
 def test_a_file_is_read_as_it_was_written(tmp_path):
     bins = gathered(*images((64, 80)))
-    path = tmp_path / "bins.npz"
+    path = tmp_path / "details/bins.npz"
     bins.save(path)
     read = CellMoments.load(path)
     assert (read.shape, read.every, read.tops) == ((64, 80), 1, (199.0, 199.0))

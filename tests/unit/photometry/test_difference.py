@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from unglow.photometry.difference import (
     Difference,
     Matched,
     compute_difference,
+    name_store,
     open_difference,
     open_image,
     open_method,
@@ -80,8 +80,11 @@ def pairs(tmp_path_factory):
         path = place / "aligned_pre.ome.zarr"
         store = AlignedStore(post, pre, FOUND, derived_layout(), path)
         store.make(workers=2)
-        store.statistics.save(place / "statistics.npz")
+        store.statistics.save(place / "details/statistics.npz")
     return places
+
+
+KINDS = "histogram", "background"
 
 
 def images_of(place):
@@ -95,7 +98,7 @@ def sharp(image):
 def subtracted(pair, path, scale, *methods):
     """Make the difference of the first method, counting what the others leave."""
     images = Matched(*images_of(pair), scale.blur)
-    statistics = JointStatistics.load(pair / "statistics.npz")
+    statistics = JointStatistics.load(pair / "details/statistics.npz")
     store = DifferenceStore(images, scale, statistics, methods, derived_layout(), path)
     store.make(workers=2)
     return store
@@ -103,10 +106,9 @@ def subtracted(pair, path, scale, *methods):
 
 def write(pair, place, scale=SCALE, method="linear"):
     """Write one difference with what all of them have left, and ``scale.json``."""
-    path = place / "difference" / f"{method}.ome.zarr"
+    path = place / name_store(method, scale.default)
     store = subtracted(pair, path, scale, method, *(m for m in scale.methods if m != method))
-    files = (path.with_name(f"{method}.{kind}.npz") for kind in ("histogram", "background"))
-    store.save_residues(*files)
+    store.save_residues(*(place / f"details/{method}.{kind}.npz" for kind in KINDS))
     save(place, scale)
     return store.residues
 
@@ -114,7 +116,7 @@ def write(pair, place, scale=SCALE, method="linear"):
 def save(place, scale):
     scale.save(place / "scale.json")
     maps = [found.gain_map for found in scale.methods.values() if found.gain_map]
-    imaging.save_gain_map(place / "gain_map.npz", maps[0] if maps else None)
+    imaging.save_gain_map(place / "details/gain_map.npz", maps[0] if maps else None)
 
 
 @pytest.fixture
@@ -149,7 +151,7 @@ def with_other(scale, method, **changes):
 def test_level_0_is_that_of_a_written_store_to_the_bit(pairs, tmp_path, dtype, blurred, method):
     scale = replace(SCALE, sharpness=sharp(blurred))
     write(pairs[dtype], tmp_path, scale, method)
-    written = open_store(tmp_path / "difference" / f"{method}.ome.zarr")
+    written = open_store(tmp_path / name_store(method, SCALE.default))
     made = compute_difference(*images_of(pairs[dtype]), scale, method, tmp_path)
     expected = whole(written)
     assert 0.9 < np.isfinite(expected).mean() < 1
@@ -166,7 +168,7 @@ def test_level_0_is_that_of_a_written_store_to_the_bit(pairs, tmp_path, dtype, b
 def test_a_computed_difference_says_of_itself_what_a_written_one_says(pairs, tmp_path):
     scale = replace(SCALE, sharpness=sharp("pre"))
     write(pairs["uint8"], tmp_path, scale)
-    written = open_store(tmp_path / "difference" / "linear.ome.zarr")
+    written = open_store(tmp_path / "difference.ome.zarr")
     made = compute_difference(*images_of(pairs["uint8"]), scale, "linear", tmp_path)
     for name in ("name", "path", "shape", "levels", "dtype", "empty", "pixel_size_um"):
         assert getattr(made, name) == getattr(written, name), name
@@ -225,7 +227,7 @@ def test_coarse_levels_are_within_the_rounding_of_those_of_the_images(
     pairs, tmp_path, dtype, method
 ):
     write(pairs[dtype], tmp_path, SCALE, method)
-    written = open_store(tmp_path / "difference" / f"{method}.ome.zarr")
+    written = open_store(tmp_path / name_store(method, SCALE.default))
     made = compute_difference(*images_of(pairs[dtype]), SCALE, method, tmp_path)
     missing = np.isnan(whole(written))
     for level in (1, 2):
@@ -247,10 +249,9 @@ def test_coarse_levels_are_within_the_rounding_of_those_of_the_images(
 def test_one_pass_counts_every_method_as_a_pass_of_its_own_does(pairs, tmp_path, dtype):
     scale = replace(SCALE, sharpness=sharp("pre"))
     write(pairs[dtype], tmp_path / "all", scale)
-    together = tmp_path / "all" / "difference"
-    assert len(list(together.iterdir())) == 3  # one store, and a file of each kind
+    together = tmp_path / "all" / "details"
     for method, result in METHODS.items():
-        path = tmp_path / method / f"{method}.ome.zarr"
+        path = tmp_path / method / "difference.ome.zarr"
         alone = subtracted(pairs[dtype], path, scale, method)
         assert list(alone.residues) == [method]
         files = tmp_path / method / "h.npz", tmp_path / method / "b.npz"
@@ -271,12 +272,12 @@ def test_one_pass_counts_every_method_as_a_pass_of_its_own_does(pairs, tmp_path,
 
 def test_a_method_that_found_nothing_is_empty_and_leaves_the_others_as_they_are(pairs, tmp_path):
     residues = write(pairs["uint8"], tmp_path)
-    assert open_store(tmp_path / "difference" / "linear.ome.zarr").empty is None
+    assert open_store(tmp_path / "difference.ome.zarr").empty is None
     assert residues["percentile"].histogram.total == 0
     assert math.isnan(residues["percentile"].histogram.median())
     assert np.isnan(residues["percentile"].background.medians).all()
     others = write(pairs["uint8"], tmp_path, method="percentile")
-    store = open_store(tmp_path / "difference" / "percentile.ome.zarr")
+    store = open_store(tmp_path / "difference_percentile.ome.zarr")
     assert store.empty == "too dark."
     assert not list(store.path.rglob("c"))
     for method in ("linear", "moffat"):
@@ -306,11 +307,11 @@ def test_what_is_written_is_opened_and_what_is_not_is_computed(place):
     write(place, place)
     default = open_difference(place)
     assert isinstance(default, Store)
-    assert default.path == place / "difference" / "linear.ome.zarr"
+    assert default.path == place / "difference.ome.zarr"
     assert isinstance(open_difference(str(place), "linear"), Store)
     other = open_difference(place, "moffat")
     assert isinstance(other, Difference)
-    assert other.path == place / "difference" / "moffat.ome.zarr"
+    assert other.path == place / "difference_moffat.ome.zarr"
     shutil.rmtree(default.path)
     made = open_difference(place)
     assert isinstance(made, Difference)
@@ -367,10 +368,11 @@ def test_the_images_of_a_sweep_are_found_above(place, monkeypatch, swept):
     variant.mkdir(parents=True)
     if registered != place:
         shutil.move(place / "aligned_pre.ome.zarr", registered / "aligned_pre.ome.zarr")
-    for name in ("scale.json", "gain_map.npz"):
+    (variant / "details").mkdir(exist_ok=True)
+    for name in ("scale.json", "details/gain_map.npz"):
         shutil.move(place / name, variant / name)
     made = open_difference(variant)
-    assert made.path == variant / "difference" / "linear.ome.zarr"
+    assert made.path == variant / "difference.ome.zarr"
     assert_same_bits(whole(made), expected)
     monkeypatch.chdir(variant)
     assert_same_bits(whole(open_difference(".")), expected)
@@ -379,7 +381,7 @@ def test_the_images_of_a_sweep_are_found_above(place, monkeypatch, swept):
     (variant / "figures").mkdir()
     monkeypatch.chdir(variant / "figures")
     assert_same_bits(whole(open_difference("..")), expected)
-    assert_same_bits(whole(open_image("../difference/linear.ome.zarr")), expected)
+    assert_same_bits(whole(open_image("../difference.ome.zarr")), expected)
 
 
 def test_what_is_not_there_is_reported_in_a_sentence(place, tmp_path):
@@ -396,7 +398,7 @@ def test_what_is_not_there_is_reported_in_a_sentence(place, tmp_path):
     for wrong in (tmp_path, place / "post.ome.zarr", place / "nowhere", place / "scale.json"):
         with pytest.raises(StoreError, match=message):
             open_difference(wrong)
-    (place / "gain_map.npz").unlink()
+    (place / "details/gain_map.npz").unlink()
     with pytest.raises(StoreError, match=r"has no gain_map\.npz"):
         open_difference(place)
     save(place, SCALE)
@@ -410,8 +412,8 @@ def test_what_is_not_there_is_reported_in_a_sentence(place, tmp_path):
 
 def test_a_store_that_is_written_and_incomplete_is_reported(place):
     write(place, place)
-    (place / "difference" / "linear.ome.zarr" / "0" / "c" / "0" / "1").unlink()
-    with pytest.raises(StoreError, match=r"linear\.ome\.zarr: shard 0/c/0/1 is missing"):
+    (place / "difference.ome.zarr" / "0" / "c" / "0" / "1").unlink()
+    with pytest.raises(StoreError, match=r"difference\.ome\.zarr: shard 0/c/0/1 is missing"):
         open_difference(place)
 
 
@@ -426,33 +428,32 @@ def test_the_package_gives_the_same_function():
 
 def test_an_image_is_opened_by_the_path_that_it_has_or_would_have(place, monkeypatch):
     write(place, place)
-    path = place / "difference" / "moffat.ome.zarr"
+    path = place / "difference_moffat.ome.zarr"
     made = open_image(path)
     assert isinstance(made, Difference)
     assert made.path == path
     assert_same_bits(whole(made), whole(open_difference(place, "moffat")))
-    assert isinstance(open_image(str(place / "difference" / "linear.ome.zarr")), Store)
+    assert isinstance(open_image(str(place / "difference.ome.zarr")), Store)
     assert open_image(place / "post.ome.zarr").digest == images_of(place)[0].digest
-    monkeypatch.chdir(place / "difference")
-    assert isinstance(open_image("moffat.ome.zarr"), Difference)
     monkeypatch.chdir(place)
-    assert isinstance(open_image(Path("difference") / "moffat.ome.zarr"), Difference)
+    assert isinstance(open_image("difference_moffat.ome.zarr"), Difference)
     assert isinstance(open_image("post.ome.zarr"), Store)
     with pytest.raises(StoreError, match="has no difference by 'manual'"):
-        open_image("difference/manual.ome.zarr")
+        open_image("difference_manual.ome.zarr")
     (place / "scale.json").unlink()
-    for lost in ("difference/moffat.ome.zarr", "snr.ome.zarr", "/snr.ome.zarr", "/"):
+    for lost in ("difference_moffat.ome.zarr", "snr.ome.zarr", "/snr.ome.zarr", "/"):
         with pytest.raises(StoreError, match="is not a finished store"):
             open_image(lost)
 
 
 def test_jobs_read_the_store_of_their_method_and_compute_every_other(place):
-    write(place, place, method="percentile")  # which was to be the default, and found nothing
-    written, images = place / "difference" / "percentile.ome.zarr", images_of(place)
-    made = open_method(*images, SCALE, written)
+    write(place, place)
+    written, images = place / "difference.ome.zarr", images_of(place)
+    assert isinstance(open_method(*images, SCALE, written), Store)
+    assert isinstance(open_method(*images, SCALE, written, "linear"), Store)
+    made = open_method(*images, SCALE, written, "moffat")
     assert isinstance(made, Difference)
-    assert (made.name, made.path.parent) == ("difference linear", written.parent)
-    assert_same_bits(whole(made), whole(open_difference(place)))
-    assert isinstance(open_method(*images, SCALE, written, "percentile"), Store)
+    assert (made.name, made.path.parent) == ("difference moffat", written.parent)
+    assert_same_bits(whole(made), whole(open_difference(place, "moffat")))
     with pytest.raises(StoreError, match="has no difference by 'manual'"):
         open_method(*images, SCALE, written, "manual")

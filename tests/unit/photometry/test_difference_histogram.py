@@ -13,7 +13,6 @@ from unglow.core.errors import StoreError
 from unglow.photometry.difference_histogram import (
     BackgroundMedians,
     DifferenceHistogram,
-    load_method,
 )
 from unglow.photometry.joint_histogram import JointStatistics
 
@@ -120,20 +119,6 @@ def test_a_file_holds_the_histograms_of_several_methods(tmp_path):
     own.save(tmp_path / "alone.npz")
     own.save(tmp_path / "without.npz", {})
     assert (tmp_path / "alone.npz").read_bytes() == (tmp_path / "without.npz").read_bytes()
-
-
-def test_the_histogram_of_a_method_is_found_in_whichever_file_has_it(tmp_path):
-    linear, manual = (tmp_path / f"{name}.histogram.npz" for name in ("linear", "manual"))
-    counted(1).save(linear, {"moffat": counted(2), "manual": counted(3)})
-    counted(4).save(manual)
-    for paths in ([linear, manual], [manual, linear]):
-        assert_equal(load_method(paths, "linear"), counted(1))
-        assert_equal(load_method(paths, "moffat"), counted(2))
-        assert_equal(load_method(paths, "manual"), counted(4))  # a file of its own goes first
-        assert load_method(paths, "percentile") is None
-    assert_equal(load_method([linear], "manual"), counted(3))
-    assert load_method([manual], "moffat") is None
-    assert load_method([], "moffat") is None
 
 
 def test_medians_are_those_of_sorted_values_and_a_zero_has_no_sign():

@@ -59,11 +59,11 @@ def test_each_marker_has_a_row_and_what_failed_first_speaks(tmp_path):
 
 def test_a_slide_that_is_not_done_says_what_is_missing(tmp_path):
     place = made_slide(tmp_path, figures=False)
-    (place / "subtraction.json").unlink()
+    (place / "details/subtraction.json").unlink()
     found = {row["dye"]: row for row in rows([ENTRY], (), tmp_path)}
     assert found["Ki/67"]["status"] == "failed"  # it is known already
     assert found["Ki/67"]["reasons"] == REFUSED
-    lacking = "s1/subtraction.json has not been made; logs/s1 holds the logs."
+    lacking = "s1/details/subtraction.json has not been made; logs/s1 holds the logs."
     assert (found["CD8"]["status"], found["CD8"]["reasons"]) == ("incomplete", lacking)
     (place / "slide.json").write_text("{")
     damaged = rows([ENTRY], (), tmp_path)
@@ -189,7 +189,7 @@ def test_one_damaged_slide_costs_its_own_rows_and_pictures(tmp_path):
     markers = ("CD3", "CD8", "Ki/67")
     entries = [SlideEntry(n, dict.fromkeys(markers, "AF"), "logs") for n in ("s1", "s2")]
     (tmp_path / "s1" / "scale.json").write_text('{"version": 1, "reason": null, "markers": {}}')
-    (tmp_path / "s1" / "overviews.npz").write_bytes(b"cut")
+    (tmp_path / "s1" / "details/overviews.npz").write_bytes(b"cut")
     found = rows(entries, (), tmp_path)
     assert [row["status"] for row in found[3:]] == ["suspect", "ok", "failed"]
     first, *_, other = pack_pictures(tmp_path, [*found[:3], found[4]])
@@ -207,7 +207,7 @@ def test_figures_show_whole_reasons(tmp_path):
     reason = " ".join(f"Reason {n} of this marker is a sentence." for n in range(40))
     shown = MarkerPictures.of(row | {"reasons": reason}, *_overview(place))
     subtraction = MarkerSubtraction("linear", 0.4, 0.0, (0.0, 9.0))
-    histogram = load_residues(place / "residues.npz", ["CD3", "CD8"])["CD8"]
+    histogram = load_residues(place / "details/residues.npz", ["CD3", "CD8"])["CD8"]
     about = {"step": 1.0, "pixel_size_um": None, "title": "t"}
     long = draw_marker(shown, subtraction, histogram, **about)
     assert reason in words(long)
@@ -227,4 +227,4 @@ def test_a_long_name_leaves_the_gain_to_be_seen(tmp_path):
 
 
 def _overview(place):
-    return overview_of(place / "overviews.npz", 1)[0], (1.4, 5.0)
+    return overview_of(place / "details/overviews.npz", 1)[0], (1.4, 5.0)

@@ -324,7 +324,7 @@ def test_markers_of_a_slide_that_failed_are_reported_as_in_the_summary(made):
     (incident,) = (one for one in run.incidents if one.kind == "pair")
     assert (incident.cause, incident.title, incident.message) == ("failed", "s1 Ki/67", sentence)
     assert incident.wall == WALL + 5
-    (place / "subtraction.json").unlink()  # it is made again
+    (place / "details/subtraction.json").unlink()  # it is made again
     (run,) = Runs.read(made.results, elsewhere()).shown
     assert [one.message for one in run.incidents if one.kind == "pair"] == [REFUSED]
 

@@ -131,7 +131,8 @@ def test_pairs_of_a_run_that_was_killed_are_found_by_their_files(tmp_path):
     stale = {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": ""}
     summary(results, left_out, stale)
     (results / "s1" / "DAPI").mkdir(parents=True)
-    (results / "s1" / "DAPI" / "plan.json").write_text("{}")
+    (results / "s1" / "DAPI" / "details").mkdir(parents=True, exist_ok=True)
+    (results / "s1" / "DAPI" / "details/plan.json").write_text("{}")
     found = read_model(results)["pairs"]
     assert [(p["sample"], p["status"]) for p in found] == [
         ("s3", "skipped"),
@@ -139,7 +140,7 @@ def test_pairs_of_a_run_that_was_killed_are_found_by_their_files(tmp_path):
         ("s2", "incomplete"),
     ]
     assert found[1]["reasons"].startswith("s1/DAPI/transform.json has not been made")
-    assert found[2]["reasons"].startswith("s2/DAPI/plan.json has not been made")
+    assert found[2]["reasons"].startswith("s2/DAPI/details/plan.json has not been made")
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
@@ -149,8 +150,10 @@ def test_pairs_have_what_is_behind_their_reasons_whether_the_table_is_there_or_n
     results, reason = tmp_path / "results", explain("torn", at=(30, 20), count=12, limit=1.0)
     place = results / "s1" / "DAPI"
     made_pair(place)
-    record = json.loads((place / "detection.json").read_text())
-    (place / "detection.json").write_text(json.dumps(record | {"reasons": [reason.to_plain()]}))
+    record = json.loads((place / "details/detection.json").read_text())
+    (place / "details/detection.json").write_text(
+        json.dumps(record | {"reasons": [reason.to_plain()]})
+    )
     if is_finished:
         row = {"sample": "s1", "dye": "DAPI", "status": "suspect", "reasons": reason}
         summary(results, row)
@@ -165,7 +168,8 @@ def test_variants_of_a_sweep_are_rows_of_their_own(tmp_path):
         (place / variant).mkdir(parents=True)
         (place / variant / "transform.json").write_text("{}")
         (place / variant / "scale.json").write_text("{}")
-    (place / "plan.json").write_text("{}")
+    (place / "details").mkdir(parents=True, exist_ok=True)
+    (place / "details/plan.json").write_text("{}")
     found = read_model(tmp_path / "results")["pairs"]
     assert [(p["registration"], p["subtraction"]) for p in found] == [
         ("tile-1", ""),
@@ -247,7 +251,11 @@ LATER = ("registration", "gallery", "candidates")
     ("renewed", "shown", "figures"),
     [
         (None, ["difference", "post", "aligned pre", "unaligned pre"], LATER),
-        ("detection.json", ["difference", "post", "aligned pre", "unaligned pre"], LATER[:1]),
+        (
+            "details/detection.json",
+            ["difference", "post", "aligned pre", "unaligned pre"],
+            LATER[:1],
+        ),
         ("scale.json", ["post", "aligned pre", "unaligned pre"], LATER[:1]),
         ("aligned_pre.ome.zarr/zarr.json", ["post", "aligned pre", "unaligned pre"], ()),
         ("transform.json", ["post", "unaligned pre"], ()),
@@ -318,7 +326,7 @@ def test_pictures_are_kept_until_the_results_change(tmp_path):
     row = {"sample": "A", "dye": "D", "status": "ok", "method": "linear"}
     drawn = pack_pictures(tmp_path, [row], cache=cache)
     assert not cache.exists()  # these results have no digests
-    published = pair / "digests" / "scale.sha256"
+    published = pair / "details/digests" / "scale.sha256"
     digests.write(published, [pair / "scale.json"])
     assert pack_pictures(tmp_path, [row], cache=cache) == drawn
     (key,) = json.loads(cache.read_text())

@@ -54,9 +54,9 @@ def going_on(made):
              pairs=PAIRS)  # fmt: skip
     made.attempt("register", 2, sample(1, 50), {"kind": "progress", "t": 9, "done": 9, "of": 20})
     made.attempt("register", 2, end(7.0, "error", message="a fault."), sample="s2")
-    say(made.results, "s1", "FITC", "plan.json", "ok", reason=None)
+    say(made.results, "s1", "FITC", "details/plan.json", "ok", reason=None)
     say(made.results, "s1", "FITC", "transform.json", "failed", reasons=[UNLIKE])
-    say(made.results, "s3", "DAPI", "plan.json", "ok", reason=None)
+    say(made.results, "s3", "DAPI", "details/plan.json", "ok", reason=None)
 
 
 def test_pairs_wait_run_or_have_failed_while_a_run_goes_on(made):
@@ -87,7 +87,7 @@ def test_variants_of_a_pair_run_on_their_own(made):
         state(2, 1, "started"),
         pairs=PAIRS[:1],
     )
-    say(made.results, "s1", "DAPI", "plan.json", "ok")
+    say(made.results, "s1", "DAPI", "details/plan.json", "ok")
     assert [(p["registration"], p["status"]) for p in model(made)["pairs"]] == [
         ("a", "waiting"),
         ("b", "running"),
@@ -97,7 +97,7 @@ def test_variants_of_a_pair_run_on_their_own(made):
 
 
 def test_results_that_a_run_is_about_to_make_again_are_not_reported(made):
-    say(made.results, "s1", "FITC", "plan.json", "ok", reason=None)
+    say(made.results, "s1", "FITC", "details/plan.json", "ok", reason=None)
     say(made.results, "s1", "FITC", "transform.json", "failed", reasons=[UNLIKE])
     names = {"sample": "s1", "dye": "FITC"}
     plan = [[1, "register", names, []], [2, "align", names, [1]], [3, "figures", names, [2]]]
@@ -125,7 +125,7 @@ def test_a_job_that_will_be_tried_again_has_not_stopped_its_pair(made):
 )
 def test_what_was_not_asked_for_is_no_fault(made, outcome, status):
     made.run(TOTAL, over(20, outcome), pairs=PAIRS[3:])
-    say(made.results, "s3", "DAPI", "plan.json", "ok", reason=None)
+    say(made.results, "s3", "DAPI", "details/plan.json", "ok", reason=None)
     assert statuses(made) == {"s3 DAPI": status}
 
 
@@ -167,7 +167,7 @@ def test_a_pair_that_failed_is_an_incident_at_once_with_what_helps(made):
 )
 def test_no_help_is_offered_that_would_not_help(made, plan, reason, helps):
     made.run(TOTAL, pairs=PAIRS[:1])
-    say(made.results, "s1", "DAPI", "plan.json", plan, reason="The file is damaged.")
+    say(made.results, "s1", "DAPI", "details/plan.json", plan, reason="The file is damaged.")
     say(made.results, "s1", "DAPI", "transform.json", "failed", reasons=[reason])
     (found,) = model(made)["incidents"]
     assert (found["cause"], found["helps"]) == ("failed", helps)
@@ -175,7 +175,7 @@ def test_no_help_is_offered_that_would_not_help(made, plan, reason, helps):
 
 def test_each_variant_of_a_sweep_fails_on_its_own(made):
     made.run(TOTAL, pairs=PAIRS[:1])
-    say(made.results, "s1", "DAPI", "plan.json", "ok")
+    say(made.results, "s1", "DAPI", "details/plan.json", "ok")
     for variant, status in (("a", "ok"), ("b", "failed")):
         say(made.results, "s1", "DAPI", f"{variant}/transform.json", status, reasons=[UNLIKE])
     say(made.results, "s1", "DAPI", "b/x/scale.json", "failed", reasons=[UNLIKE])

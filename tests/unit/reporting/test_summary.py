@@ -56,11 +56,9 @@ def histogram(*values):
     return made
 
 
-def entry(sample="S1", dye="SYTO9", registration="", subtraction="", methods=("moffat",)):
-    place = "/".join(part for part in (sample, dye, registration, subtraction) if part)
+def entry(sample="S1", dye="SYTO9", registration="", subtraction=""):
     return Entry(
         names=dict(zip(LEVELS, (sample, dye, "", registration, subtraction, ""), strict=True)),
-        histograms={m: f"{place}/difference/{m}.histogram.npz" for m in methods},
         logs=f"logs/{sample}/{dye}",
     )
 
@@ -95,13 +93,12 @@ def finish(
     """Write the result files of a pair, as its stages do."""
     content = plan_content(("R", "G"), fingerprints=(f"post of {made.names['sample']}", "2"))
     plan_file, transform_file, scale_file, report = (results / file for file in made.files)
-    for path in (*made.files, *made.histograms.values()):
+    for path in (*made.files, made.histogram):
         (results / path).parent.mkdir(parents=True, exist_ok=True)
     plan_file.write_text(json.dumps(content | (plan or {})))
     (found or transform()).save(transform_file)
     (scaled or scale()).save(scale_file)
-    for path in made.histograms.values():
-        histogram(*values).save(results / path)
+    histogram(*values).save(results / made.histogram)
     report.write_text(json.dumps(DETECTION | (detection or {})))
     return made
 
@@ -233,8 +230,7 @@ def test_other_methods_are_reported_next_to_the_default(tmp_path):
         percentile=MethodResult(1.3333333333, 0.0, None),
         manual=MethodResult.make_failed("no manual gain is given for this pair."),
     )
-    made = entry(methods=("moffat", "percentile", "manual"))
-    row = only_row(tmp_path, finish(tmp_path, made, scaled=scaled))
+    row = only_row(tmp_path, finish(tmp_path, entry(), scaled=scaled))
     assert row["other_gains"] == "percentile 1.333, manual failed"
 
 
@@ -324,7 +320,7 @@ def test_a_pair_none_of_whose_controls_could_be_searched_is_suspect(tmp_path):
 
 def review(results, made, *decisions):
     """Decide on as many candidates as there are decisions, "" for none."""
-    place = (results / made.files[-1]).parent
+    place = (results / made.files[-1]).parents[1]
     rows = [f"{n},{10 * n},5.0,9.0," for n in range(1, len(decisions) + 1)]
     (place / "candidates.csv").write_text("\n".join(["id,x,y,snr,flags", *rows]) + "\n")
     changes = [
@@ -406,10 +402,10 @@ def test_status_and_reasons(tmp_path, files, status, reasons):
         assert [cells[column] for column in columns] == [""] * 6
 
 
-@pytest.mark.parametrize("missing", ["plan", "transform", "scale", "moffat", "detection"])
+@pytest.mark.parametrize("missing", range(5))
 def test_a_missing_file_makes_the_pair_incomplete_and_names_file_and_logs(tmp_path, missing):
     made = finish(tmp_path, entry())
-    path = made.histograms.get(missing) or f"S1/SYTO9/{missing}.json"
+    path = (*made.files, made.histogram)[missing]
     (tmp_path / path).unlink()
     row = only_row(tmp_path, made)
     assert row["status"] == "incomplete"
@@ -417,15 +413,17 @@ def test_a_missing_file_makes_the_pair_incomplete_and_names_file_and_logs(tmp_pa
     assert "gain" not in row
     (tmp_path / path).mkdir()
     assert only_row(tmp_path, made)["status"] == "incomplete"
-    assert only_row(Path("nowhere"), made)["reasons"].startswith("S1/SYTO9/plan.json has not been")
+    assert only_row(Path("nowhere"), made)["reasons"].startswith(
+        "S1/SYTO9/details/plan.json has not been"
+    )
 
 
 DAMAGES = {
     "plan": [b"", b"[]", b"{", b'{"status": "ok"}', b"\xff\xfe", b"null"],
     "transform": [b"", b"[]", b"{}", b"null", b"\xff"],
     "scale": [b"", b"[]", b'{"version": 1}', b"7", {"default": "linear"}],
-    "moffat": [b"", b"PK\x03\x04", b"nothing of the kind"],
     "detection": [b"", b"[]", b"{}", b'{"status": "failed"}', b'{"status": "ok"}'],
+    "histogram": [b"", b"PK\x03\x04", b"nothing of the kind"],
 }
 
 
@@ -435,7 +433,7 @@ DAMAGES = {
 def test_a_damaged_file_fails_its_own_pair_by_name(tmp_path, which, content):
     good = finish(tmp_path, entry("Good"))
     bad = finish(tmp_path, entry("Bad"))
-    path = bad.histograms["moffat"] if which == "moffat" else f"Bad/SYTO9/{which}.json"
+    path = dict(zip(DAMAGES, (*bad.files, bad.histogram), strict=True))[which]
     if isinstance(content, dict):  # a default that is not a method
         content = json.dumps(json.loads((tmp_path / path).read_text()) | content).encode()
     (tmp_path / path).write_bytes(content)

@@ -73,7 +73,7 @@ def test_variants_have_names_and_share_what_they_have_in_common(done, tmp_path):
     results = unglow.open_results(tmp_path)
     assert len(results.pairs) == 4
     pair = results["S1", "D", "model-any", "percentile-50"]
-    assert pair.path("plan.json").parent == pair.pair
+    assert pair.path("details/plan.json").parents[1] == pair.pair
     assert pair.path("transform.json").parent.name == "model-any"
     assert pair.aligned_pre.shape == pair.post.shape == SHAPE
 
@@ -81,18 +81,18 @@ def test_variants_have_names_and_share_what_they_have_in_common(done, tmp_path):
 def test_states_of_pairs_that_did_not_end_well(work):
     refused(work / "results" / "S2" / "D")
     shutil.copytree(work / "results" / "S1", work / "results" / "S3")
-    (work / "results" / "S3" / "D" / "detection.json").unlink()
+    (work / "results" / "S3" / "D" / "details/detection.json").unlink()
     shutil.copytree(work / "results" / "S1", work / "results" / "S4")
-    (work / "results" / "S4" / "D" / "displacement.npz").unlink()
+    (work / "results" / "S4" / "D" / "details/displacement.npz").unlink()
     table = "sample\tdye\tstatus\treasons\nS5\tD\tskipped\tThere is no pre image.\n"
     (work / "results" / "summary.tsv").write_text(table)
     results = unglow.open_results(work)
     states = {sample: (pair.state, pair.reasons) for (sample, _), pair in results.pairs.items()}
     assert states["S2"] == ("failed", "No match was found.")
     assert states["S3"][0] == "incomplete"
-    assert "detection.json" in states["S3"][1]
+    assert "details/detection.json" in states["S3"][1]
     assert states["S4"][0] == "failed"
-    assert "displacement.npz" in states["S4"][1]
+    assert "details/displacement.npz" in states["S4"][1]
     assert states["S5"] == ("skipped", "There is no pre image.")
     with pytest.raises(InputError, match="no pre image"):
         _ = results["S5", "D"].transform
@@ -100,13 +100,15 @@ def test_states_of_pairs_that_did_not_end_well(work):
         _ = results["S3", "D"].detection
 
 
-@pytest.mark.parametrize("name", ["plan.json", "transform.json", "scale.json", "detection.json"])
+@pytest.mark.parametrize(
+    "name", ["details/plan.json", "transform.json", "scale.json", "details/detection.json"]
+)
 def test_a_damaged_file_is_named(work, name):
     path = work / "results" / "S1" / "D" / name
     path.write_text('{"status": "ok"')
     pair = unglow.open_results(work)["S1", "D"]
     with pytest.raises(UnglowError) as error:
-        getattr(pair, name.removesuffix(".json"))
+        getattr(pair, path.stem)
     assert str(path) in str(error.value)
     assert pair.state == "failed"
 

@@ -128,24 +128,26 @@ def test_a_field_of_zeros_changes_no_bit():
 def test_transform_and_field_go_through_their_files(tmp_path):
     found = bent(Displacement(32, wavy().coefficients, np.full((4, 5), 0.25, np.float32)))
     found.save(tmp_path / "transform.json")
-    assert {p.name for p in tmp_path.iterdir()} == {"transform.json", "displacement.npz"}
+    assert {p.name for p in tmp_path.iterdir()} == {"transform.json", "details/displacement.npz"}
     back = transform.load(tmp_path / "transform.json")
     at = points()
     np.testing.assert_array_equal(back.map(at), found.map(at))
     np.testing.assert_array_equal(back.displacement.error_px, found.displacement.error_px)
     entry = json.loads((tmp_path / "transform.json").read_text())["displacement"]
-    assert entry["path"] == "displacement.npz"
+    assert entry["path"] == "details/displacement.npz"
     assert (entry["spacing_px"], entry["strips"], back.displacement.strips) == (32, None, None)
     assert entry["grid"] == list(found.displacement.coefficients.shape[1:])
-    first = [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
+    first = [(tmp_path / n).read_bytes() for n in ("transform.json", "details/displacement.npz")]
     back.save(tmp_path / "transform.json")
-    assert first == [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
+    assert first == [
+        (tmp_path / n).read_bytes() for n in ("transform.json", "details/displacement.npz")
+    ]
     assert back.model_name == "affine + field"
 
 
 def test_no_field_has_a_file_too(tmp_path):
-    displacement.save(tmp_path / "displacement.npz", None)
-    assert displacement.load(tmp_path / "displacement.npz") is None
+    displacement.save(tmp_path / "details/displacement.npz", None)
+    assert displacement.load(tmp_path / "details/displacement.npz") is None
 
 
 def damaged(path):
@@ -167,7 +169,10 @@ def foreign(path):
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        (lambda path: path.unlink(), "displacement.npz does not exist: run the registration"),
+        (
+            lambda path: path.unlink(),
+            "details/displacement.npz does not exist: run the registration",
+        ),
         (damaged, "not a complete displacement field"),
         (foreign, "not a complete displacement field"),
         (of_another, "the field in displacement.npz is another one"),
@@ -176,6 +181,6 @@ def foreign(path):
 )
 def test_a_field_that_does_not_belong_there_is_named(tmp_path, harm, message):
     bent().save(tmp_path / "transform.json")
-    harm(tmp_path / "displacement.npz")
+    harm(tmp_path / "details/displacement.npz")
     with pytest.raises(InputError, match=message):
         transform.load(tmp_path / "transform.json")

@@ -261,9 +261,11 @@ def test_strips_go_through_their_files(tmp_path, image, along):
     entry = json.loads((tmp_path / "transform.json").read_text())["displacement"]
     assert entry["strips"] == found.displacement.strips.to_dict()
     assert entry["sha256"] == found.displacement.digest
-    first = [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
+    first = [(tmp_path / n).read_bytes() for n in ("transform.json", "details/displacement.npz")]
     back.save(tmp_path / "transform.json")
-    assert first == [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
+    assert first == [
+        (tmp_path / n).read_bytes() for n in ("transform.json", "details/displacement.npz")
+    ]
 
 
 def test_aligned_pre_depends_on_the_strips(tmp_path):

@@ -203,7 +203,7 @@ def test_everything_that_is_known_is_in_the_file_and_comes_back(tmp_path):
         "matrix": MATRIX.tolist(),
         "model": "homography",
         "displacement": {
-            "path": "displacement.npz",
+            "path": "details/displacement.npz",
             "spacing_px": 100,
             "grid": [5, 6],
             "max_px": 1.0,
@@ -242,7 +242,10 @@ def test_everything_that_is_known_is_in_the_file_and_comes_back(tmp_path):
     first = [file.read_bytes() for file in sorted(tmp_path.iterdir())]
     back.save(path)
     assert [file.read_bytes() for file in sorted(tmp_path.iterdir())] == first
-    assert [file.name for file in sorted(tmp_path.iterdir())] == ["displacement.npz", path.name]
+    assert [file.name for file in sorted(tmp_path.iterdir())] == [
+        "details/displacement.npz",
+        path.name,
+    ]
 
 
 def test_what_is_not_known_is_null_and_comes_back_as_nan(tmp_path):
@@ -347,7 +350,7 @@ def test_blocks_table_round_trip(tmp_path):
     blocks["x"] = 127.5, 400.5
     blocks["dx"] = -0.00001, 0.12346
     blocks["used"] = True, False
-    path = tmp_path / "blocks.csv"
+    path = tmp_path / "details/blocks.csv"
     write_blocks(path, blocks)
     lines = path.read_text().splitlines()
     assert lines[0] == "x,y,pre_x,pre_y,dx_before,dy_before,dx,dy,quality,used,held_out"
@@ -358,7 +361,7 @@ def test_blocks_table_round_trip(tmp_path):
 
 
 def test_an_empty_table_of_blocks_and_a_foreign_one(tmp_path):
-    path = tmp_path / "blocks.csv"
+    path = tmp_path / "details/blocks.csv"
     write_blocks(path, np.zeros(0, BLOCK_DTYPE))
     assert read_blocks(path).shape == (0,)
     path.write_text("a,b\n1,2\n")

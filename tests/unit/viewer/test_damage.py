@@ -185,16 +185,23 @@ def test_a_pipe_in_the_place_of_a_shard_is_not_waited_for(pair, shown):
 
 
 @pytest.mark.parametrize(
-    "name", ["scale.json", "transform.json", "detection.json", "candidates.csv", "blocks.csv"]
+    "name",
+    [
+        "scale.json",
+        "transform.json",
+        "details/detection.json",
+        "candidates.csv",
+        "details/blocks.csv",
+    ],
 )
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"status": "ok"}', "a,b\n1,2\n", "\xff"])
 def test_a_damaged_result_takes_away_what_follows_from_it_alone(pair, shown, name, text):
     (pair / name).write_bytes(text.encode("latin-1"))
     model = shown.json(PAIR + "pair.json")
-    if (name, text) == ("detection.json", '{"status": "ok"}'):
-        assert "detection.json is damaged" in model["layers"][5]["problem"]
+    if (name, text) == ("details/detection.json", '{"status": "ok"}'):
+        assert "details/detection.json is damaged" in model["layers"][5]["problem"]
     assert [layer["name"] for layer in model["layers"]][:3] == ["post", "pre", "aligned_pre"]
-    tables = {"candidates.csv": "candidates.json", "blocks.csv": "blocks.json"}
+    tables = {"candidates.csv": "candidates.json", "details/blocks.csv": "blocks.json"}
     for table in tables.values():
         answer, body = shown.ask(PAIR + table)
         assert answer.status == (500 if tables.get(name) == table else 200)

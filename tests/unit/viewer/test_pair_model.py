@@ -125,7 +125,7 @@ def test_tables_are_numbers(seen, finished):
     np.testing.assert_array_equal([r["x"] for r in rows], found.numbers["x"])
     assert [r["flags"] for r in rows] == list(found.flags)
     assert {r["fdr_control"] for r in rows} == {None}
-    report = json.loads((finished / "S1" / "DAPI" / "detection.json").read_text())
+    report = json.loads((finished / "S1" / "DAPI" / "details/detection.json").read_text())
     assert table["negatives"] == report["brightest_negatives"] != []
     blocks = seen.json(PAIR + "blocks.json")
     first = dict(zip(blocks["columns"], blocks["rows"][0], strict=True))

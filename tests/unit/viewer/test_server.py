@@ -128,7 +128,12 @@ def test_files_of_the_page_are_those_of_its_folder(seen):
     for path in (
         *("assets/", "assets", "assets/vendor", "assets/../site.py", "assets/..%2fsite.py"),
         *("view.css", "assets/%2e%2e/site.py", "site.py", "assets//etc/passwd", "x", "pair"),
-        *("pair/S1~DAPI", "pair/S1~DAPI/", "pair/S1~DAPI/plan.json", "pair/S1~DAPI/pair.json/x"),
+        *(
+            "pair/S1~DAPI",
+            "pair/S1~DAPI/",
+            "pair/S1~DAPI/details/plan.json",
+            "pair/S1~DAPI/pair.json/x",
+        ),
         *("pair/S1/DAPI/pair.json", "pair/..~DAPI/pair.json", "pair/S1~~DAPI/pair.json"),
     ):
         assert seen.ask(path)[0].status == 404, path

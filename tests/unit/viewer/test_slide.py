@@ -224,7 +224,7 @@ def test_a_folder_for_any_server_holds_a_slide_too(results, tmp_path, monkeypatc
 
 def test_a_damaged_record_is_said_and_no_fault_of_the_page(results, tmp_path):
     seen, _ = results
-    (tmp_path / "results/s1/subtraction.json").write_text("{")
+    (tmp_path / "results/s1/details/subtraction.json").write_text("{")
     assert seen.json("pair/s1/pair.json")["layers"] == []
 
 

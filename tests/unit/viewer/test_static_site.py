@@ -31,7 +31,9 @@ def work(finished, tmp_path):
             tifffile.imwrite(image, render([[1, 0, 0], [0, 1, 0], [0, 0, 1]], (8, 8)))
         rows.append(f"{sample}\tDAPI\t{images[0]}\t{images[1]}")
     sheet.write_text("\n".join(rows) + "\n")
-    reason = f"{work}/raw/S2_pre.tif has no texture (see {work / 'results'}/S2/DAPI/plan.json)."
+    reason = (
+        f"{work}/raw/S2_pre.tif has no texture (see {work / 'results'}/S2/DAPI/details/plan.json)."
+    )
     (work / "results" / "summary.tsv").write_text(
         "sample\tdye\tstatus\treasons\n"
         f"S1\tDAPI\tsuspect\t/data/some where/S1_post.tif is dark: check it.\n"

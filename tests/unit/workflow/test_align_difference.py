@@ -225,8 +225,8 @@ def test_the_size_of_shards_changes_no_pixel_and_no_count(stores, tmp_path):
     for shard in (64, 256):
         path = tmp_path / f"{shard}.zarr"
         store, statistics, bins = align_with_bins(stores, moved(matrix), path, shard=shard)
-        statistics.save(tmp_path / "statistics.npz")
-        bins.save(tmp_path / "bins.npz")
+        statistics.save(tmp_path / "details/statistics.npz")
+        bins.save(tmp_path / "details/bins.npz")
         found.append((whole(store), *(p.read_bytes() for p in sorted(tmp_path.glob("*.npz")))))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     assert found[0][1:] == found[1][1:]

@@ -33,7 +33,6 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.header_cache import CACHE, channel_of, layouts
 from unglow.workflow.job_resources import demand_of, mem_mb
 from unglow.workflow.planned_jobs import (
-    counted_methods,
     main_method,
     manual_gain,
     scale_methods,
@@ -107,7 +106,8 @@ def test_controls_are_those_of_the_same_dye_and_variant(work):
     a = names("A", subtraction="percentile-40")
     assert job_params.control_samples(batch, a) == ["Blank", "Empty"]
     assert job_params.control_search_counts(batch, a) == [
-        f"<results>/{sample}/SYTO9/percentile-40/search.npz" for sample in ("Blank", "Empty")
+        f"<results>/{sample}/SYTO9/percentile-40/details/search.npz"
+        for sample in ("Blank", "Empty")
     ]
     for sample, dye in (("Blank", "SYTO9"), ("C", "DAPI"), ("Blank", "DAPI")):
         assert job_params.control_samples(batch, names(sample, dye)) == []
@@ -471,11 +471,9 @@ def test_without_a_sweep_each_pair_is_one_entry(work):
     first, second = entries_of(Batch.load({}, work))
     assert first.names["sample"] == "A"
     assert {first.names[level] for level in VARIANT} == {""}
-    names = ("plan", "transform", "scale", "detection")
+    names = ("details/plan", "transform", "scale", "details/detection")
     assert first.files == tuple(f"A/SYTO9/{name}.json" for name in names)
-    assert first.histograms == dict.fromkeys(
-        ("linear", "moffat", "percentile"), "A/SYTO9/difference/linear.histogram.npz"
-    )
+    assert first.histogram == "A/SYTO9/details/difference.histogram.npz"
     assert first.logs == "logs/A/SYTO9"
     assert (second.names["sample"], second.logs) == ("B", "logs/B/SYTO9")
 
@@ -494,14 +492,11 @@ def test_entries_of_a_sweep_are_every_combination_with_what_they_share(work):
         for r in ("model-affine", "model-homography")
         for s in ("methods-moffat", "methods-percentile+moffat")
     ]
-    assert {e.files[0] for e in entries} == {"A/SYTO9/plan.json"}
+    assert {e.files[0] for e in entries} == {"A/SYTO9/details/plan.json"}
     assert entries[1].files[1] == entries[0].files[1] == "A/SYTO9/model-affine/transform.json"
     assert entries[3].files[2] == "A/SYTO9/model-homography/methods-percentile+moffat/scale.json"
-    assert list(entries[0].histograms) == ["moffat"]
-    assert entries[1].histograms == dict.fromkeys(
-        ("percentile", "moffat"),
-        "A/SYTO9/model-affine/methods-percentile+moffat/difference/percentile.histogram.npz",
-    )
+    place = "A/SYTO9/model-affine/methods-percentile+moffat"
+    assert entries[1].histogram == f"{place}/details/difference.histogram.npz"
 
 
 def test_settings_of_a_variant_change_what_is_swept_and_nothing_else(work):
@@ -600,26 +595,20 @@ def test_every_stage_has_a_demand(work, stage):
 
 
 @pytest.mark.parametrize(
-    ("scale", "written", "counted"),
+    ("scale", "written"),
     [
-        ({}, ("linear",), ("moffat", "percentile")),
-        ({"default": "moffat"}, ("moffat",), ("linear", "percentile")),
-        ({"write": ["percentile", "linear"]}, ("linear", "percentile"), ("moffat", "percentile")),
-        ({"write": "all"}, ("linear", "moffat", "percentile"), ("moffat", "percentile")),
-        ({"methods": ["moffat"], "manual": 1.2, "default": "manual"}, ("manual",), ("moffat",)),
+        ({}, ("linear",)),
+        ({"default": "moffat"}, ("moffat",)),
+        ({"write": ["percentile", "linear"]}, ("linear", "percentile")),
+        ({"write": "all"}, ("linear", "moffat", "percentile")),
+        ({"methods": ["moffat"], "manual": 1.2, "default": "manual"}, ("manual",)),
     ],
 )
-def test_all_methods_are_counted_with_the_one_that_stands_for_the_pair(
-    work, scale, written, counted
+def test_differences_of_the_main_method_and_of_those_that_are_asked_for_are_written(
+    work, scale, written
 ):
     batch = Batch.load({"scale": scale}, work)
     assert written_methods(batch, names("A")) == written
-    assert counted_methods(batch, names("A") | {"method": written[0]}) == [*counted]
-    for other in written[1:]:
-        assert counted_methods(batch, names("A") | {"method": other}) == []
-    file = f"A/SYTO9/difference/{written[0]}.histogram.npz"
-    (entry,) = (e for e in entries_of(batch) if e.names["sample"] == "A")
-    assert entry.histograms == dict.fromkeys(scale_methods(batch, names("A")), file)
 
 
 def test_an_unknown_method_cannot_be_written(work):

@@ -68,7 +68,7 @@ def differences_of(images, scale, transform, statistics, place):
     """Subtract as the workflow does, and open what there is to draw."""
     written, rest = scale.default, [m for m in scale.methods if m != scale.default]
     layout = plan_layout(images[0].shape, "float32")
-    path = place / "difference" / f"{written}.ome.zarr"
+    path = place / f"difference_{written}.ome.zarr"
     matched = Matched(*images, scale.blur)
     store = DifferenceStore(matched, scale, statistics, (written, *rest), layout, path)
     store.make(workers=1)
@@ -122,7 +122,7 @@ def draw(pair, place, names, **changes):
 
 def test_no_list_of_digests_stays_of_figures_that_another_rule_had_drawn(pair, tmp_path):
     old = digests.list_of(tmp_path, "figures_registration")
-    old.parent.mkdir()
+    old.parent.mkdir(parents=True)
     old.write_text("of other bytes")
     draw(pair, tmp_path / "figures", ("residuals",))
     assert (tmp_path / "figures" / "residuals.png").is_file()

@@ -58,8 +58,8 @@ def planned(tmp_path, post, pre, channel="auto", **options):
         tifffile.imwrite(paths[role], stored, photometric=photometric, description=role, **options)
     headers = [read_header(paths[role]) for role in ("post", "pre")]
     plan = make_plan(*headers, channel=channel)
-    plan.save(tmp_path / "plan.json")
-    return Plan.load(tmp_path / "plan.json", paths)
+    plan.save(tmp_path / "details/plan.json")
+    return Plan.load(tmp_path / "details/plan.json", paths)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -81,7 +81,7 @@ def test_the_map_is_that_of_the_cycles_and_none_within_one(tmp_path):
     made = {file for job in jobs_of_slide(batch, "s1") for file in job.files}
     read = job_params.register_inputs(batch, CD8)["source"]
     assert read == [
-        f"<results>/s1/registration/2-1/{n}" for n in ("transform.json", "displacement.npz")
+        f"<results>/s1/registration/2-1/{n}" for n in ("transform.json", "details/displacement.npz")
     ]
     assert {*read} < made
     assert job_params.register_settings(batch, CD3)["cycles"] == ""

@@ -303,7 +303,7 @@ def test_a_batch_knows_inputs_and_settings_of_pairs_that_take_a_map(tmp_path):
     ]
     assert job_params.register_inputs(batch, names("X")) == {}
     assert job_params.register_inputs(batch, names("Y")) == {
-        "source": ["<results>/A/X/transform.json", "<results>/A/X/displacement.npz"]
+        "source": ["<results>/A/X/transform.json", "<results>/A/X/details/displacement.npz"]
     }
     assert job_params.register_settings(batch, names("Y")) == {
         **job_params.register_settings(batch, names("X")),

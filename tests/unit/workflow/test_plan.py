@@ -61,7 +61,7 @@ def test_a_plan_of_ome_zarr_images_is_made_from_the_files_that_stand_for_them(tm
     plan = plan_pair(*standing, headers, channel="auto", dye="D")
     assert plan.reason is None
     assert plan.headers["post"].path == str(paths["post"])
-    plan.save(tmp_path / "plan.json")
+    plan.save(tmp_path / "details/plan.json")
     raw = RawFile(plan.headers["post"], plan.fingerprints["post"])
     raw.check()
     (tmp_path / "post.zarr" / "0" / "c" / "0" / "0").write_bytes(b"other")
@@ -103,24 +103,24 @@ def test_one_file_twice_is_refused_by_name_and_two_of_one_size_are_not(tmp_path,
 
 def test_a_plan_is_read_back_as_it_was_wherever_the_images_are(headers, tmp_path):
     plan = make_plan(*headers, channel="auto")
-    plan.save(tmp_path / "plan.json")
+    plan.save(tmp_path / "details/plan.json")
     raw = {"post": tmp_path / "elsewhere" / "post.tif", "pre": tmp_path / "raw" / "pre.tif"}
-    again = Plan.load(tmp_path / "plan.json", raw)
+    again = Plan.load(tmp_path / "details/plan.json", raw)
     assert again.channels == plan.channels
     assert again.layouts == plan.layouts
     assert again.fingerprints == plan.fingerprints
     assert again.reason is None
     assert again.headers["pre"] == plan.headers["pre"]
     assert again.headers["post"].path == str(raw["post"])
-    assert list(Plan.load(tmp_path / "plan.json", {"pre": raw["pre"]}).headers) == ["pre"]
+    assert list(Plan.load(tmp_path / "details/plan.json", {"pre": raw["pre"]}).headers) == ["pre"]
 
 
 def test_plans_of_the_same_images_in_two_places_have_the_same_bytes(headers, tmp_path):
     texts = []
     for place in ("one", "two/deep"):
         moved = [save(tmp_path / place / f"{r}.tif", picture()) for r in ("post", "pre")]
-        make_plan(*moved, channel="auto").save(tmp_path / place / "plan.json")
-        texts.append((tmp_path / place / "plan.json").read_bytes())
+        make_plan(*moved, channel="auto").save(tmp_path / place / "details/plan.json")
+        texts.append((tmp_path / place / "details/plan.json").read_bytes())
     assert texts[0] == texts[1]
     assert str(tmp_path).encode() not in texts[0]
     assert json.loads(texts[0])["images"]["post"]["name"] == "post.tif"
@@ -138,11 +138,11 @@ def test_channels_that_do_not_go_together_make_a_failed_plan(tmp_path, channel, 
     plan = make_plan(*made, channel=channel)
     assert message in str(plan.reason)
     assert plan.channels == {"post": (), "pre": ()}
-    plan.save(tmp_path / "plan.json")
-    stored = json.loads((tmp_path / "plan.json").read_text())
+    plan.save(tmp_path / "details/plan.json")
+    stored = json.loads((tmp_path / "details/plan.json").read_text())
     assert stored["status"] == "failed"
     assert stored["reason"] == plan.reason
-    again = Plan.load(tmp_path / "plan.json", {"post": tmp_path / "0.tif"})
+    again = Plan.load(tmp_path / "details/plan.json", {"post": tmp_path / "0.tif"})
     assert again.reason == plan.reason
     assert again.layouts["derived"].shape == SHAPE
 
@@ -167,8 +167,8 @@ def test_pixels_that_cannot_be_decoded_make_a_failed_plan_that_names_the_file(tm
     assert plan.reason is not None
     assert f"{role}.tif' is damaged" in plan.reason
     assert "\n" not in plan.reason
-    plan.save(tmp_path / "plan.json")
-    assert str(tmp_path) not in (tmp_path / "plan.json").read_text()
+    plan.save(tmp_path / "details/plan.json")
+    assert str(tmp_path) not in (tmp_path / "details/plan.json").read_text()
 
 
 def test_the_script_s_entry_gets_headers_without_paths(headers, tmp_path):
@@ -177,10 +177,10 @@ def test_the_script_s_entry_gets_headers_without_paths(headers, tmp_path):
         plain[role] = {k: v for k, v in to_plain(header).items() if k != "path"}
     images = [tmp_path / "raw" / f"{role}.tif" for role in ("post", "pre")]
     given = json.loads(json.dumps(plain))
-    plan_pair(*images, given, channel="auto", dye="X").save(tmp_path / "plan.json")
+    plan_pair(*images, given, channel="auto", dye="X").save(tmp_path / "details/plan.json")
     direct = make_plan(*headers, channel="auto", dye="X")
     direct.save(tmp_path / "direct.json")
-    assert (tmp_path / "plan.json").read_bytes() == (tmp_path / "direct.json").read_bytes()
+    assert (tmp_path / "details/plan.json").read_bytes() == (tmp_path / "direct.json").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_the_script_s_entry_gets_headers_without_paths(headers, tmp_path):
     ],
 )
 def test_a_damaged_plan_is_named_with_a_remedy(headers, tmp_path, damage):
-    path = tmp_path / "plan.json"
+    path = tmp_path / "details/plan.json"
     make_plan(*headers, channel="auto").save(path)
     path.write_text(damage(path.read_text()))
     raw = {"post": tmp_path / "raw" / "post.tif"}
@@ -236,15 +236,15 @@ def test_a_file_name_that_is_not_utf8_does_not_stop_the_plan(headers, tmp_path):
     strange = tmp_path / "raw" / "caf\udce9_post.tif"
     (tmp_path / "raw" / "post.tif").rename(strange)
     plan = make_plan(read_header(strange), headers[1], channel="G")
-    plan.save(tmp_path / "plan.json")
-    (tmp_path / "plan.json").read_text(encoding="utf-8")
-    stored = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    plan.save(tmp_path / "details/plan.json")
+    (tmp_path / "details/plan.json").read_text(encoding="utf-8")
+    stored = json.loads((tmp_path / "details/plan.json").read_text(encoding="utf-8"))
     assert stored["images"]["post"]["name"] == strange.name
 
 
 def test_layouts_in_the_plan_are_those_of_the_headers(headers, tmp_path):
-    make_plan(*headers, channel="G").save(tmp_path / "plan.json")
-    stored = json.loads((tmp_path / "plan.json").read_text())["layouts"]
+    make_plan(*headers, channel="G").save(tmp_path / "details/plan.json")
+    stored = json.loads((tmp_path / "details/plan.json").read_text())["layouts"]
     assert set(stored) == {"post", "pre", "derived"}
     assert to_record(stored["post"], StoreLayout).shape == SHAPE
     assert stored["post"]["dtype"] == "uint8"
@@ -261,8 +261,8 @@ def test_projections_of_other_numbers_of_planes_are_said(tmp_path, counts, statu
         tifffile.imwrite(tmp_path / f"{role}.tif", stack, metadata=axes, photometric="minisblack")
         headers.append(read_header(tmp_path / f"{role}.tif", z="max", t=0))
     plan = add_light(make_plan(*headers, channel="auto"), {})
-    plan.save(tmp_path / "plan.json")
-    state, reasons, notes = judge(Plan.load(tmp_path / "plan.json"), None, None, None)
+    plan.save(tmp_path / "details/plan.json")
+    state, reasons, notes = judge(Plan.load(tmp_path / "details/plan.json"), None, None, None)
     assert (state, len(reasons), len(notes)) == (
         status,
         int(status == "suspect"),
@@ -285,9 +285,9 @@ def test_values_that_wrapped_around_are_the_only_reason(tmp_path):
     ingest_both(plan, paths, workers=1)
     plan = add_light(plan, paths)
     assert plan.bright_field == ()
-    plan.save(tmp_path / "plan.json")
+    plan.save(tmp_path / "details/plan.json")
     others = {"status": "ok", "reasons": ["pre and post look swapped"]}
-    state, reasons, _ = judge(Plan.load(tmp_path / "plan.json"), None, None, others)
+    state, reasons, _ = judge(Plan.load(tmp_path / "details/plan.json"), None, None, others)
     assert state == "suspect"
     assert [one.key for one in reasons] == ["overflow"]
     assert "post-stain image wrapped around" in reasons[0]

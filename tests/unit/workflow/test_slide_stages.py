@@ -31,14 +31,14 @@ BACKGROUNDS = {"multiplexed": {"backgrounds": {"AF": "all"}}}
 SPLITS = {"one": {"": (0, 1, 2, 3)}, "cycles": {"_cycle1": (0, 1, 2), "_cycle2": (3,)}}
 CORRECTED = ("tiff", "zarr")
 MEASURED = {
-    "slide": "slide.json", "scale": "scale.json", "gain_maps": "gain_maps.npz",
-    "statistics": "statistics.npz", "artefacts": "artefacts.geojson",
+    "slide": "slide.json", "scale": "scale.json", "gain_maps": "details/gain_maps.npz",
+    "statistics": "details/statistics.npz", "artefacts": "artefacts.geojson",
     "trusted": "cells_to_trust.geojson",
 }  # fmt: skip
 WRITTEN = {
     "tiff": "corrected.ome.tif", "zarr": "corrected.ome.zarr/zarr.json",
-    "markers": "markers_corrected.csv", "subtraction": "subtraction.json",
-    "residues": "residues.npz", "overviews": "overviews.npz",
+    "markers": "markers_corrected.csv", "subtraction": "details/subtraction.json",
+    "residues": "details/residues.npz", "overviews": "details/overviews.npz",
 }  # fmt: skip
 
 
@@ -108,6 +108,10 @@ def corrected(base, known, maps, *forms):
     subtract(work, wanted, workers=1, channels_at_a_time=2)
 
 
+def files_below(place):
+    return {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
+
+
 def run(base, known):
     corrected(base, known, measured(base, known), "tiff")
     return tifffile.imread(base / "results/s1/corrected.ome.tif")
@@ -125,7 +129,12 @@ def test_pixels_do_not_depend_on_the_format_of_the_images(tmp_path, image, split
         other = slide(base, image, as_zarr(version), split, table)
         assert other.slide.channels == known.slide.channels
         np.testing.assert_array_equal(run(base, other), expected)
-        for name in ("scale.json", "statistics.npz", "markers_corrected.csv", "residues.npz"):
+        for name in (
+            "scale.json",
+            "details/statistics.npz",
+            "markers_corrected.csv",
+            "details/residues.npz",
+        ):
             same = (base / "results/s1" / name).read_bytes()
             assert same == (tmp_path / "tiff/results/s1" / name).read_bytes(), name
 
@@ -138,13 +147,13 @@ def test_what_cannot_be_read_any_more_leaves_no_image_and_says_why(tmp_path, ima
     assert (place / "corrected.ome.zarr/0/c/2").is_dir()
     (tmp_path / "raw/s1/s1.ome.tif").unlink()
     corrected(tmp_path, known, maps, *CORRECTED)
-    record = json.loads((place / "subtraction.json").read_text())
+    record = json.loads((place / "details/subtraction.json").read_text())
     assert (record["status"], record["images"], record["markers"]) == ("failed", [], {})
     assert record["reason"].startswith("'s1.ome.tif' ")
     assert len((place / "markers_corrected.csv").read_text().splitlines()) == 1
     assert (place / "corrected.ome.tif").stat().st_size == 0  # as long as the run goes on
     remove_placeholders(tmp_path / "results", ["s1"])
-    assert {path.name for path in place.iterdir()} == {
+    assert files_below(place) == {
         *MEASURED.values(),
         *(name for key, name in WRITTEN.items() if key not in CORRECTED),
     }
@@ -161,7 +170,7 @@ def test_an_image_that_was_replaced_since_it_was_measured_is_reported(tmp_path, 
         "nothing was published; once the file is complete, run again (and delete slide.json of the "
         "slide if this comes again)."
     )
-    assert {path.name for path in (tmp_path / "results/s1").iterdir()} == {*MEASURED.values()}
+    assert files_below(tmp_path / "results/s1") == {*MEASURED.values()}
 
 
 def test_a_cycle_without_a_map_is_left_out_and_the_others_go_on(tmp_path, image):
@@ -175,7 +184,7 @@ def test_a_cycle_without_a_map_is_left_out_and_the_others_go_on(tmp_path, image)
     corrected(tmp_path, known, maps, "tiff")
     place = tmp_path / "results/s1"
     lost = [one.name for one in known.slide.kept if one.cycle == 2]
-    record = json.loads((place / "subtraction.json").read_text())
+    record = json.loads((place / "details/subtraction.json").read_text())
     assert record["left_out"] == dict.fromkeys(lost, "Another section.")
     planes = tifffile.imread(place / "corrected.ome.tif")
     assert len(planes) == len(known.slide.kept) - len(lost)

@@ -35,7 +35,7 @@ def test_every_level_has_the_jobs_of_its_variants(batch):
     assert counts == {
         "ingest": 1, "export_raw": 1,
         "register": 2, "align": 2, "export_aligned_pre": 2, "figures_registration": 2,
-        "scale": 4, "difference": 4, "export_difference": 12, "detect": 4,
+        "scale": 4, "difference": 4, "difference_method": 0, "export_difference": 12, "detect": 4,
         "snr": 4, "export_snr": 4, "figures": 4, "summary": 0, "verdict": 0,
         "slide_register": 0, "slide_scale": 0, "slide_part": 0, "slide_subtract": 0,
         "slide_figures": 0,
@@ -78,8 +78,9 @@ def test_a_run_makes_every_file_of_its_jobs_once(batch):
     assert files == sorted(set(files))
     assert files[-2:] == ["<results>/summary.tsv", "<results>/verdict.txt"]
     jobs = [file for job in jobs_of_pair(batch, "A", "SYTO9") for file in job.files]
-    of_run = [file for file in files if file.startswith("<results>/multiqc/")] + files[-2:]
-    assert len(of_run) == 6
+    names = ("<results>/multiqc/", "<results>/README.txt")
+    of_run = [file for file in files if file.startswith(names)] + files[-2:]
+    assert len(of_run) == 7
     assert sorted([*jobs, *of_run]) == files
     assert "<results>/A/SYTO9/model-affine/exports/aligned_pre.fits" in files
     assert not any("{" in file for file in files)

@@ -13,7 +13,7 @@ from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import override, variants
 from unglow.workflow.job_resources import disk_mb
-from unglow.workflow.planned_jobs import jobs_of_pair, same_difference_as
+from unglow.workflow.planned_jobs import jobs_of_pair, method_of, same_difference_as
 from unglow.workflow.stage_table import PLACES, SMALL_MB, Outputs
 
 PAIR = {"sample": "A", "dye": "D"}
@@ -67,7 +67,7 @@ def test_all_levels_lie_in_one_another(work):
         "channel-G", "field-never", "percentile-60", "fdr-0.1",
     ]  # fmt: skip
     plan, _, scale, _ = Entry(**entry).files
-    assert plan == "A/D/channel-G/plan.json"
+    assert plan == "A/D/channel-G/details/plan.json"
     assert scale == "A/D/channel-G/field-never/percentile-60/scale.json"
 
 
@@ -115,16 +115,17 @@ def test_what_is_swept_reaches_the_jobs_of_the_variant_alone(work):
 def test_a_difference_that_has_to_be_the_same_is_known(work, scale, sweep, same):
     batch = Batch.load({"scale": scale, "sweep": sweep}, work)
     found = {}
-    for job in jobs(batch, "difference"):
+    for job in jobs(batch, "difference") + jobs(batch, "difference_method"):
         first = same_difference_as(batch, job.wildcards)
         if first is not None:
-            found.setdefault(job.wildcards["subtraction"], {})[job.wildcards["method"]] = first
+            method = method_of(batch, job.wildcards)
+            found.setdefault(job.wildcards["subtraction"], {})[method] = first
         (stored, *_) = job.files
         other = job_params.same_difference(batch, job.wildcards)
         assert other == (
             [] if first is None else [stored.replace(job.wildcards["subtraction"], first)]
         )
-        assert (disk_mb(batch, "difference", job.wildcards) == SMALL_MB) == (first is not None)
+        assert (disk_mb(batch, job.rule, job.wildcards) == SMALL_MB) == (first is not None)
     assert found == same
 
 

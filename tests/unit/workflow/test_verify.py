@@ -50,19 +50,19 @@ def pair(tmp_path):
     pair = tmp_path / "results" / "S" / "D"
     variant = pair / "registration-a"
     prints = "print of post", "print of pre"
-    write_json(pair / "plan.json", plan_content(fingerprints=prints))
+    write_json(pair / "details/plan.json", plan_content(fingerprints=prints))
     digests = {
         role: make_store(pair / f"{role}.ome.zarr", n, role=role, fingerprint=f"print of {role}")
         for n, role in enumerate(("post", "pre"), start=1)
     }
     matrix = [[1.0, 0.0, 2.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     write_map(variant / "transform.json", matrix)
-    save_field(variant / "displacement.npz", None)
+    save_field(variant / "details/displacement.npz", None)
     aligned = make_store(variant / "aligned_pre.ome.zarr", 3, role="aligned_pre", inputs=digests,
                          matrix=matrix)  # fmt: skip
     write_gain(variant / "scale.json", 1.5)
     inputs = {"post": digests["post"], "aligned_pre": aligned}
-    make_store(variant / "difference" / "linear.ome.zarr", 4, role="difference", method="linear",
+    make_store(variant / "difference.ome.zarr", 4, role="difference", method="linear",
                inputs=inputs, gain=1.5, offset=0.25)  # fmt: skip
     (pair / "figures").mkdir()
     (pair / "figures" / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n...IEND\xaeB`\x82")
@@ -75,20 +75,22 @@ def sealed(pair):
     variant = pair / "registration-a"
     (variant / "candidates.csv").write_text("id,x,y\n1,2.5,3.5\n")
     jobs = {
-        pair / "digests" / "plan.sha256": [pair / "plan.json"],
-        pair / "digests" / "ingest_post.sha256": [pair / "post.ome.zarr" / "zarr.json"],
-        pair / "digests" / "ingest_pre.sha256": [pair / "pre.ome.zarr" / "zarr.json"],
-        pair / "digests" / "figures.sha256": [pair / "figures" / "x.png"],
-        variant / "digests" / "register.sha256": [
+        pair / "details/digests" / "plan.sha256": [pair / "details/plan.json"],
+        pair / "details/digests" / "ingest_post.sha256": [pair / "post.ome.zarr" / "zarr.json"],
+        pair / "details/digests" / "ingest_pre.sha256": [pair / "pre.ome.zarr" / "zarr.json"],
+        pair / "details/digests" / "figures.sha256": [pair / "figures" / "x.png"],
+        variant / "details/digests" / "register.sha256": [
             variant / "transform.json",
-            variant / "displacement.npz",
+            variant / "details/displacement.npz",
         ],
-        variant / "digests" / "align.sha256": [variant / "aligned_pre.ome.zarr" / "zarr.json"],
-        variant / "digests" / "scale.sha256": [variant / "scale.json"],
-        variant / "digests" / "difference_linear.sha256": [
-            variant / "difference" / "linear.ome.zarr" / "zarr.json"
+        variant / "details/digests" / "align.sha256": [
+            variant / "aligned_pre.ome.zarr" / "zarr.json"
         ],
-        variant / "digests" / "detect.sha256": [variant / "candidates.csv"],
+        variant / "details/digests" / "scale.sha256": [variant / "scale.json"],
+        variant / "details/digests" / "difference_linear.sha256": [
+            variant / "difference.ome.zarr" / "zarr.json"
+        ],
+        variant / "details/digests" / "detect.sha256": [variant / "candidates.csv"],
     }
     for target, files in jobs.items():
         digests.write(target, files)
@@ -133,11 +135,11 @@ def test_a_remade_input_makes_what_hangs_on_it_stale(pair):
 @pytest.mark.parametrize(
     ("file", "change", "stale"),
     [
-        ("plan.json", lambda path: write_json(path, plan_content()),
+        ("details/plan.json", lambda path: write_json(path, plan_content()),
          ["post.ome.zarr", "pre.ome.zarr"]),
         ("registration-a/transform.json", write_map, ["registration-a/aligned_pre.ome.zarr"]),
         ("registration-a/scale.json", lambda path: write_gain(path, 1.6),
-         ["registration-a/difference/linear.ome.zarr"]),
+         ["registration-a/difference.ome.zarr"]),
     ],
 )  # fmt: skip
 def test_numbers_that_are_others_now_make_a_store_stale(pair, file, change, stale):
@@ -146,14 +148,14 @@ def test_numbers_that_are_others_now_make_a_store_stale(pair, file, change, stal
 
 
 def test_damage_of_every_kind_of_file_is_found_and_repaired(pair, capsys):
-    (pair / "registration-a" / "displacement.npz").write_bytes(b"PK\x03\x04 cut")
+    (pair / "registration-a" / "details/displacement.npz").write_bytes(b"PK\x03\x04 cut")
     (pair / "figures" / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n cut")
     (pair / "registration-a" / "scale.json").write_text('{"methods"')
     (pair / "candidates.csv").write_text("")
     shard = pair / "post.ome.zarr" / "0" / "c" / "0" / "0"
     os.truncate(shard, shard.stat().st_size - 3)
     (pair / "pre.ome.zarr" / "zarr.json").write_text("{}")
-    gone = {"registration-a/displacement.npz", "figures/x.png", "registration-a/scale.json",
+    gone = {"registration-a/details/displacement.npz", "figures/x.png", "registration-a/scale.json",
             "candidates.csv", "post.ome.zarr/zarr.json", "pre.ome.zarr/zarr.json"}  # fmt: skip
     assert {remove for remove, _ in messages(pair)} == gone
     assert main(["verify", "--repair", str(pair.parents[1])]) == 1
@@ -162,7 +164,7 @@ def test_damage_of_every_kind_of_file_is_found_and_repaired(pair, capsys):
     assert messages(pair) == []
 
 
-DETECT = {"registration-a/candidates.csv", "registration-a/digests/detect.sha256"}
+DETECT = {"registration-a/candidates.csv", "registration-a/details/digests/detect.sha256"}
 
 
 @pytest.mark.parametrize("content", ["id,x,y\n1,2.5,3.6\n", "id,x,y\n", "", None])
@@ -182,9 +184,9 @@ def test_a_file_that_no_format_protects_is_compared_with_its_digest(sealed, cont
 @pytest.mark.parametrize(
     "content", ["[]", '{"methods": 3}', '{"images": [], "matrix": 3}', "[" * 9999]
 )
-@pytest.mark.parametrize("name", ["plan.json", "transform.json", "scale.json"])
+@pytest.mark.parametrize("name", ["details/plan.json", "transform.json", "scale.json"])
 def test_json_of_any_shape_is_one_problem_and_what_hangs_on_it_none(sealed, name, content):
-    path = sealed / name if name == "plan.json" else sealed / "registration-a" / name
+    path = sealed / name if name == "details/plan.json" else sealed / "registration-a" / name
     path.write_text(content)
     ((message, removed),) = list_problems(sealed)
     assert f"{name} has changed since it was published" in message
@@ -199,8 +201,8 @@ def test_json_of_another_shape_is_found_without_a_digest_too(pair, content):
 
 
 def test_what_a_job_makes_goes_together(sealed, capsys):
-    (sealed / "registration-a" / "displacement.npz").unlink()
-    names = ("transform.json", "displacement.npz", "digests/register.sha256")
+    (sealed / "registration-a" / "details/displacement.npz").unlink()
+    names = ("transform.json", "details/displacement.npz", "details/digests/register.sha256")
     ((_, removed),) = list_problems(sealed)
     assert removed == {f"registration-a/{name}" for name in names}
     assert main(["verify", "--repair", str(sealed.parents[1])]) == 1
@@ -222,9 +224,11 @@ def test_a_directory_in_the_place_of_a_file_is_reported_and_left_to_the_user(sea
 def test_the_root_of_a_store_is_compared_and_damage_of_its_pixels_reported_as_that(sealed):
     root = sealed / "post.ome.zarr" / "zarr.json"
     root.write_text(root.read_text().replace("print of post", "print of  post"))
-    (sealed / "plan.json").write_text(json.dumps({"images": {"post": {"fingerprint": "?"}}}))
+    (sealed / "details/plan.json").write_text(
+        json.dumps({"images": {"post": {"fingerprint": "?"}}})
+    )
     assert [message.split(" ")[0] for message, _ in list_problems(sealed)] == [
-        "plan.json",
+        "details/plan.json",
         "post.ome.zarr/zarr.json",
     ]
     shard = sealed / "post.ome.zarr" / "0" / "c" / "0" / "0"
@@ -235,21 +239,21 @@ def test_the_root_of_a_store_is_compared_and_damage_of_its_pixels_reported_as_th
 
 
 def test_a_list_of_digests_that_was_cut_is_distinguished_from_a_short_one(sealed):
-    path = sealed / "registration-a" / "digests" / "register.sha256"
+    path = sealed / "registration-a" / "details/digests" / "register.sha256"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     ((message, removed),) = list_problems(sealed)
-    assert message.startswith("registration-a/digests/register.sha256 is not a whole list")
+    assert message.startswith("registration-a/details/digests/register.sha256 is not a whole list")
     assert len(removed) == 2
     path.write_text("")
-    assert list_problems(sealed)[0][1] == {"registration-a/digests/register.sha256"}
+    assert list_problems(sealed)[0][1] == {"registration-a/details/digests/register.sha256"}
 
 
 def test_a_list_names_nothing_outside(sealed):
-    path = sealed / "digests" / "plan.sha256"
+    path = sealed / "details/digests" / "plan.sha256"
     path.write_text(f"# SHA-256 of 1 files\n{'0' * 64}  ../../../victim\n")
     ((message, removed),) = list_problems(sealed)
     assert "is not a whole list of digests" in message
-    assert removed == {"digests/plan.sha256"}
+    assert removed == {"details/digests/plan.sha256"}
 
 
 def test_results_of_an_older_version_are_not_called_damaged(pair, capsys):
@@ -269,13 +273,13 @@ def test_what_people_have_entered_is_neither_judged_nor_removed(sealed, capsys):
 
 
 def test_lists_are_what_sha256sum_checks_and_the_same_each_time(sealed):
-    path = sealed / "registration-a" / "digests" / "register.sha256"
+    path = sealed / "registration-a" / "details/digests" / "register.sha256"
     before = path.read_bytes()
-    names = ("displacement.npz", "transform.json")
+    names = ("details/displacement.npz", "transform.json")
     digests.write(path, [sealed / "registration-a" / name for name in names])
     assert path.read_bytes() == before
-    words = ["sha256sum", "--check", "--quiet", "--strict", "digests/register.sha256"]
-    assert subprocess.run(words, cwd=path.parents[1], check=False).returncode == 0
+    words = ["sha256sum", "--check", "--quiet", "--strict", "details/digests/register.sha256"]
+    assert subprocess.run(words, cwd=path.parents[2], check=False).returncode == 0
 
 
 def test_a_store_that_is_missing_is_no_damage(pair):
@@ -371,7 +375,10 @@ def test_a_list_that_was_removed_is_a_problem_and_a_file_of_others_is_none(seale
     (sealed / "notes.txt").write_text("of a user")
     assert main(["verify", str(results)]) == 0
     assert f"Files without a digest: 1 ({sealed}/notes.txt is the first)" in capsys.readouterr().out
-    for path in (*sealed.glob("digests/ingest_post*"), *sealed.rglob("digests/detect*")):
+    for path in (
+        *sealed.glob("details/digests/ingest_post*"),
+        *sealed.rglob("details/digests/detect*"),
+    ):
         path.unlink()
     named = {"registration-a/candidates.csv", "post.ome.zarr/zarr.json"}
     assert {name for sentence, names in list_problems(sealed) for name in names} == named
@@ -407,12 +414,20 @@ def run(sealed):
     ("name", "removed"),
     [
         *(
-            (name, {"summary.tsv", "groups.tsv", *multiqc.FILES[:-1], "digests/summary.sha256"})
+            (
+                name,
+                {
+                    "summary.tsv",
+                    "groups.tsv",
+                    *multiqc.FILES[:-1],
+                    "details/digests/summary.sha256",
+                },
+            )
             for name in ("summary.tsv", "groups.tsv", multiqc.GENERAL)
         ),
-        (multiqc.JOBS, {multiqc.JOBS, "digests/multiqc_jobs.sha256"}),
-        ("verdict.txt", {"verdict.txt", "digests/verdict.sha256"}),
-        ("report.html", {"report.html", "digests/report.sha256"}),
+        (multiqc.JOBS, {multiqc.JOBS, "details/digests/multiqc_jobs.sha256"}),
+        ("verdict.txt", {"verdict.txt", "details/digests/verdict.sha256"}),
+        ("report.html", {"report.html", "details/digests/report.sha256"}),
     ],
 )
 def test_tables_verdict_and_report_of_a_run_are_compared(run, capsys, name, removed):

@@ -77,7 +77,7 @@ class Differences:
             The file has no histogram of a method.
         """
         found = {m: open_method(*images, scale, store, m) for m in scale.methods}
-        histograms = load_methods(path)
+        histograms = load_methods(path, scale.default)
         if not histograms.keys() >= found.keys():
             raise make_damage_error(path)
         return cls(found, {m: histograms[m] for m in found}, scale.default)

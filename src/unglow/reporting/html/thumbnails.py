@@ -25,14 +25,16 @@ from unglow.core import digests
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import read_file, write_text
-from unglow.core.levels import LEVELS, name_of, names_of, place_of
+from unglow.core.levels import LEVELS, RESULT_OF, name_of, names_of, place_of
 from unglow.core.printable import harmless
 from unglow.core.records import RecordError, read_record
 from unglow.io.detection_results import SHOWN, read_candidates
 from unglow.io.zarr import open_store
 from unglow.io.zarr.reader import find_fitting_level, overview, read_same_pixels
 from unglow.multiplexed.results import (
+    OVERVIEWS,
     SLIDE_FIGURE,
+    SUBTRACTION,
     SlideRecord,
     Subtraction,
     name_figure_files,
@@ -274,7 +276,7 @@ def _figures(results: Path, row: Mapping[str, Any]) -> tuple[list[tuple[str, Pat
         return [], []
     if _is_slide(row):
         place = results / str(row["sample"])
-        there, steps = _figures_of_slide(place, row), [place / "subtraction.json"]
+        there, steps = _figures_of_slide(place, row), [place / SUBTRACTION]
     else:
         levels = (LEVELS[-1], "registration")
         places = [place_of(results, row, level) / "figures" for level in levels]
@@ -302,8 +304,8 @@ def _list_steps(results: Path, row: Mapping[str, Any]) -> list[Path]:
         registered / "transform.json",
         registered / "aligned_pre.ome.zarr" / "zarr.json",
         subtracted / "scale.json",
-        subtracted / "difference" / f"{row.get('method') or 'linear'}.ome.zarr" / "zarr.json",
-        detected / "detection.json",
+        subtracted / "difference.ome.zarr" / "zarr.json",
+        detected / RESULT_OF["detection"],
     ]
 
 
@@ -331,7 +333,7 @@ def _figures_of_slide(place: Path, row: Mapping[str, Any]) -> list[tuple[str, Pa
 def _draw_marker(results: Path, row: Mapping[str, Any]) -> Iterator[tuple[str, Bytes]]:
     """Yield the overviews of a marker, all drawn in the same grey, with their names."""
     place, marker = results / str(row["sample"]), row.get("dye")
-    files = [place / "subtraction.json", place / "overviews.npz"]
+    files = [place / SUBTRACTION, place / OVERVIEWS]
     if not marker or not all(map(Path.is_file, files)):
         return
     order = [*Subtraction.load(files[0]).markers]
@@ -360,10 +362,10 @@ class _Overviews:
 
     def __init__(self, results: Path, row: Mapping[str, Any]) -> None:
         self._steps = _list_steps(results, row)
-        post, pre, _, aligned, _, difference, detection = self._steps
+        post, pre, _, aligned, _, difference, _ = self._steps
         stores = {POST: post, PRE: pre, ALIGNED: aligned, DIFFERENCE: difference}
         self._stores = {name: path.parent for name, path in stores.items()}
-        self._detected = detection.parent
+        self._detected = place_of(results, row)
 
     def is_there(self, name: str) -> bool:
         """Whether there are current results to draw this from; a difference may be computed."""

@@ -222,7 +222,7 @@ def suggest_help(results: Path, row: Mapping[str, Any]) -> str:
     """
     sample, dye, *_ = names_of(row)
     status, reasons = _status(place_of(results, row, "registration") / "transform.json")
-    refused = reasons_of(place_of(results, row, "ingestion") / "plan.json")
+    refused = reasons_of(place_of(results, row, "ingestion") / RESULT_OF["ingestion"])
     if not sample or status != "failed" or refused:
         return ""
     if not helped_by_landmarks(reasons):
