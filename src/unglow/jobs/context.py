@@ -319,7 +319,10 @@ class Job:
                 return
             try:
                 patience_s = min(retries.PATIENCE_S, self.limit_s or retries.PATIENCE_S)
-                self._room.enter_context(retries.one_at_a_time(self.mem_mb, patience_s=patience_s))
+                waiting = retries.one_at_a_time(
+                    self.mem_mb, patience_s=patience_s, abandoned=self._parent.gone
+                )
+                self._room.enter_context(waiting)
             except MemoryError as error:
                 self._give_up("memory", f"{error}; {earlier['message']}", earlier)
             except OSError as error:  # of the lock file
