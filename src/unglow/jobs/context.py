@@ -365,6 +365,7 @@ class Job:
     def _watch(self, pid: int, pipe: int) -> watchdog.Ending:
         """In the watchdog: wait for the job to end, and write down what it takes meanwhile."""
         self._telemetry.forked(pid)
+        self._telemetry.spy_on(pid)
         return watchdog.watch(
             pid,
             pipe,

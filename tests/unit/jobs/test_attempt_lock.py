@@ -199,7 +199,7 @@ def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
 def test_where_no_number_can_be_taken_nothing_runs(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / ".a.csv.1.partial").touch()
-    with pytest.raises(UnglowError, match="could not be written .*file away, then run again"):
+    with pytest.raises(UnglowError, match=r"could not be written .*file away, then run again"):
         AttemptLock.take(tmp_path / "file" / "job", [tmp_path / "a.csv"])
     assert (tmp_path / ".a.csv.1.partial").exists()
     assert AttemptLock.take(None, ()) == AttemptLock()

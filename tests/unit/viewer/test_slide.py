@@ -266,6 +266,7 @@ def test_channels_as_imaged_are_shown_where_the_raw_images_are(tmp_path, monkeyp
         "CD8 before and after blink imaged-4 corrected-3",
         "CD8 and AF side imaged-4 imaged-1",
     ]
+
     def remove_map():
         (place / "registration/1-2/transform.json").unlink()
 
