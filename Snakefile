@@ -31,7 +31,10 @@ include: "rules/resources.smk"
 include: "rules/handlers.smk"
 
 
+# Of a pair, <pair>, <ingested>, <registered>, <subtracted> and <detected> are one folder; a swept
+# level has one for each variant, and the levels behind it are below.
 pathvars:
+    **out.pathvars,
     results=batch.settings.results,
     benchmarks="<results>/benchmarks",
     telemetry="<results>/telemetry",

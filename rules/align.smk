@@ -3,16 +3,20 @@
 
 rule align:
     input:
-        post=out.ingested(store("post")),
-        pre=out.ingested(store("pre")),
-        transform=out.registered("transform.json"),
-        displacement=out.registered("details/displacement.npz"),
+        post="<results>/<ingested>/post.ome.zarr/zarr.json",
+        pre="<results>/<ingested>/pre.ome.zarr/zarr.json",
+        transform="<results>/<registered>/transform.json",
+        displacement="<results>/<registered>/details/displacement.npz",
     output:
-        **outputs("align"),
+        aligned="<results>/<registered>/aligned_pre.ome.zarr/zarr.json",
+        statistics="<results>/<registered>/details/statistics.npz",
+        bins="<results>/<registered>/details/bins.npz",
+        digests="<results>/<registered>/details/digests/align.sha256",
     log:
-        **logs("align"),
+        logs="<logs>/<registered>/align.log",
+        telemetry="<telemetry>/<registered>/align.jsonl",
     benchmark:
-        record("benchmarks", "align")
+        "<benchmarks>/<registered>/align.tsv"
     group:
         pair_group
     conda:

@@ -31,7 +31,7 @@ from unglow.workflow.snakemake_internals import (
     start_jobs_at_once,
     unknown_version,
 )
-from unglow.workflow.stage_table import FORMS, STAGES, figures_of, files_of, store
+from unglow.workflow.stage_table import FORMS, STAGES, figures_of
 from unglow.workflow.config import SECTIONS, variants
 
 VERSION = "0.1.0"
@@ -149,26 +149,13 @@ def of_batch(function, **more):
     return for_job
 
 
-def outputs(rule, **shown):
-    """The outputs of a rule by name, with the list of their digests.
-
-    Of those that are `shown` in Snakemake's own report, with what to say of them there.
-    """
-    stage = STAGES[rule]
-    files = files_of(rule, out).items()
-    made = {name: out.file(stage.level, file) for name, file in files}
-    more = {name: report(made[name], **words) for name, words in shown.items()}
-    digests = {"digests": out.digests(stage.record or rule, stage.level)}
-    # the summary is written again when a run ends
-    return {**made, **more, **({} if "summary" in made else digests)}
-
-
 def figures(rule):
-    """The outputs of a rule that draws figures of a pair."""
+    """The figures of a pair that a rule draws, with what Snakemake's own report says of them."""
     level = STAGES[rule].level
     variant = {name: f"{{{name}}}" for name in out.levels(level)[2:]}
-    shown = {
-        row.name: dict(
+    return {
+        row.name: report(
+            f"<results>/<{level}>/{row.file}",
             caption=f"../report/{row.name}.rst",
             category=row.category,
             subcategory="{sample} {dye}",
@@ -176,18 +163,3 @@ def figures(rule):
         )
         for row in figures_of(rule, out)
     }
-    return outputs(rule, **shown)
-
-
-def record(kind, rule):
-    """The pattern of one of the logs, benchmarks or telemetry of a rule."""
-    stage, name = STAGES[rule], STAGES[rule].record or rule
-    within = {"move": "{cycle}", "part": "{part}"}.get(stage.level)
-    if within:  # next to those of the slide
-        return out.record(kind, f"{name}_{within}", "slide")
-    return out.record(kind, name, stage.level)
-
-
-def logs(rule):
-    """The log and the telemetry of a rule, by name."""
-    return {kind: record(kind, rule) for kind in ("logs", "telemetry")}

@@ -1,14 +1,14 @@
 """Detect: candidates on the difference of the default method, with their false-discovery rate."""
 
 detect_inputs = dict(
-    post=out.ingested(store("post")),
-    pre=out.ingested(store("pre")),
-    aligned=out.registered(store("aligned_pre")),
-    transform=out.registered("transform.json"),
-    displacement=out.registered("details/displacement.npz"),
-    scale=out.subtracted("scale.json"),
-    gain_map=out.subtracted("details/gain_map.npz"),
-    difference=out.subtracted(store("difference")),
+    post="<results>/<ingested>/post.ome.zarr/zarr.json",
+    pre="<results>/<ingested>/pre.ome.zarr/zarr.json",
+    aligned="<results>/<registered>/aligned_pre.ome.zarr/zarr.json",
+    transform="<results>/<registered>/transform.json",
+    displacement="<results>/<registered>/details/displacement.npz",
+    scale="<results>/<subtracted>/scale.json",
+    gain_map="<results>/<subtracted>/details/gain_map.npz",
+    difference="<results>/<subtracted>/difference.ome.zarr/zarr.json",
     regions=of_batch(job_params.drawn_regions),
 )
 
@@ -16,14 +16,20 @@ detect_inputs = dict(
 rule detect:
     input:
         **detect_inputs,
-        blocks=out.subtracted("details/difference.blocks.npz"),
+        blocks="<results>/<subtracted>/details/difference.blocks.npz",
         controls=of_batch(job_params.control_search_counts),
     output:
-        **outputs("detect"),
+        table="<results>/<detected>/candidates.csv",
+        geojson="<results>/<detected>/candidates.geojson",
+        artefacts="<results>/<detected>/artefacts.geojson",
+        report="<results>/<detected>/details/detection.json",
+        search_counts="<results>/<detected>/details/search.npz",
+        digests="<results>/<detected>/details/digests/detect.sha256",
     log:
-        **logs("detect"),
+        logs="<logs>/<detected>/detect.log",
+        telemetry="<telemetry>/<detected>/detect.jsonl",
     benchmark:
-        record("benchmarks", "detect")
+        "<benchmarks>/<detected>/detect.tsv"
     group:
         pair_group
     conda:

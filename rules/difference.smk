@@ -3,18 +3,23 @@
 
 rule difference:
     input:
-        post=out.ingested(store("post")),
-        aligned=out.registered(store("aligned_pre")),
-        statistics=out.registered("details/statistics.npz"),
-        scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("details/gain_map.npz"),
+        post="<results>/<ingested>/post.ome.zarr/zarr.json",
+        aligned="<results>/<registered>/aligned_pre.ome.zarr/zarr.json",
+        statistics="<results>/<registered>/details/statistics.npz",
+        scale="<results>/<subtracted>/scale.json",
+        gain_map="<results>/<subtracted>/details/gain_map.npz",
         same=of_batch(job_params.same_difference),
     output:
-        **outputs("difference"),
+        difference="<results>/<subtracted>/difference.ome.zarr/zarr.json",
+        histogram="<results>/<subtracted>/details/difference.histogram.npz",
+        background="<results>/<subtracted>/details/difference.background.npz",
+        blocks="<results>/<subtracted>/details/difference.blocks.npz",
+        digests="<results>/<subtracted>/details/digests/difference.sha256",
     log:
-        **logs("difference"),
+        logs="<logs>/<subtracted>/difference.log",
+        telemetry="<telemetry>/<subtracted>/difference.jsonl",
     benchmark:
-        record("benchmarks", "difference")
+        "<benchmarks>/<subtracted>/difference.tsv"
     group:
         pair_group
     conda:
@@ -31,8 +36,10 @@ rule difference:
 
 use rule difference as difference_method with:
     output:
-        **outputs("difference_method"),
+        difference="<results>/<subtracted>/difference_{method}.ome.zarr/zarr.json",
+        digests="<results>/<subtracted>/details/digests/difference_{method}.sha256",
     log:
-        **logs("difference_method"),
+        logs="<logs>/<subtracted>/difference_{method}.log",
+        telemetry="<telemetry>/<subtracted>/difference_{method}.jsonl",
     benchmark:
-        record("benchmarks", "difference_method")
+        "<benchmarks>/<subtracted>/difference_{method}.tsv"

@@ -3,17 +3,19 @@
 
 rule export_difference:
     input:
-        post=out.ingested(store("post")),
-        aligned=out.registered(store("aligned_pre")),
-        scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("details/gain_map.npz"),
+        post="<results>/<ingested>/post.ome.zarr/zarr.json",
+        aligned="<results>/<registered>/aligned_pre.ome.zarr/zarr.json",
+        scale="<results>/<subtracted>/scale.json",
+        gain_map="<results>/<subtracted>/details/gain_map.npz",
         written=of_batch(job_params.difference_if_written),
     output:
-        **outputs("export_difference"),
+        image="<results>/<subtracted>/exports/difference_{method}.{form}",
+        digests="<results>/<subtracted>/details/digests/export_difference_{method}.{form}.sha256",
     log:
-        **logs("export_difference"),
+        logs="<logs>/<subtracted>/export_difference_{method}.{form}.log",
+        telemetry="<telemetry>/<subtracted>/export_difference_{method}.{form}.jsonl",
     benchmark:
-        record("benchmarks", "export_difference")
+        "<benchmarks>/<subtracted>/export_difference_{method}.{form}.tsv"
     group:
         pair_group
     conda:
@@ -30,32 +32,38 @@ rule export_difference:
 
 use rule export_difference as export_snr with:
     input:
-        store=out.detected(store("snr")),
+        store="<results>/<detected>/snr.ome.zarr/zarr.json",
     output:
-        **outputs("export_snr"),
+        image="<results>/<detected>/exports/snr.{form}",
+        digests="<results>/<detected>/details/digests/export_snr.{form}.sha256",
     log:
-        **logs("export_snr"),
+        logs="<logs>/<detected>/export_snr.{form}.log",
+        telemetry="<telemetry>/<detected>/export_snr.{form}.jsonl",
     benchmark:
-        record("benchmarks", "export_snr")
+        "<benchmarks>/<detected>/export_snr.{form}.tsv"
 
 
 use rule export_difference as export_aligned_pre with:
     input:
-        store=out.registered(store("aligned_pre")),
+        store="<results>/<registered>/aligned_pre.ome.zarr/zarr.json",
     output:
-        **outputs("export_aligned_pre"),
+        image="<results>/<registered>/exports/aligned_pre.{form}",
+        digests="<results>/<registered>/details/digests/export_aligned_pre.{form}.sha256",
     log:
-        **logs("export_aligned_pre"),
+        logs="<logs>/<registered>/export_aligned_pre.{form}.log",
+        telemetry="<telemetry>/<registered>/export_aligned_pre.{form}.jsonl",
     benchmark:
-        record("benchmarks", "export_aligned_pre")
+        "<benchmarks>/<registered>/export_aligned_pre.{form}.tsv"
 
 
 use rule export_difference as export_raw with:
     input:
-        store=out.ingested(store("{role}")),
+        store="<results>/<ingested>/{role}.ome.zarr/zarr.json",
     output:
-        **outputs("export_raw"),
+        image="<results>/<ingested>/exports/{role}.{form}",
+        digests="<results>/<ingested>/details/digests/export_{role}.{form}.sha256",
     log:
-        **logs("export_raw"),
+        logs="<logs>/<ingested>/export_{role}.{form}.log",
+        telemetry="<telemetry>/<ingested>/export_{role}.{form}.jsonl",
     benchmark:
-        record("benchmarks", "export_raw")
+        "<benchmarks>/<ingested>/export_{role}.{form}.tsv"

@@ -5,18 +5,20 @@ if figures_of("figures_registration", out):
 
     rule figures_registration:
         input:
-            post=out.ingested(store("post")),
-            pre=out.ingested(store("pre")),
-            aligned=out.registered(store("aligned_pre")),
-            transform=out.registered("transform.json"),
-            displacement=out.registered("details/displacement.npz"),
-            blocks=out.registered("details/blocks.csv"),
+            post="<results>/<ingested>/post.ome.zarr/zarr.json",
+            pre="<results>/<ingested>/pre.ome.zarr/zarr.json",
+            aligned="<results>/<registered>/aligned_pre.ome.zarr/zarr.json",
+            transform="<results>/<registered>/transform.json",
+            displacement="<results>/<registered>/details/displacement.npz",
+            blocks="<results>/<registered>/details/blocks.csv",
         output:
             **figures("figures_registration"),
+            digests="<results>/<registered>/details/digests/figures_registration.sha256",
         log:
-            **logs("figures_registration"),
+            logs="<logs>/<registered>/figures_registration.log",
+            telemetry="<telemetry>/<registered>/figures_registration.jsonl",
         benchmark:
-            record("benchmarks", "figures_registration")
+            "<benchmarks>/<registered>/figures_registration.tsv"
         group:
             figures_group
         conda:
@@ -33,27 +35,29 @@ if figures_of("figures_registration", out):
 
 rule figures:
     input:
-        post=out.ingested(store("post")),
-        pre=out.ingested(store("pre")),
-        aligned=out.registered(store("aligned_pre")),
-        transform=out.registered("transform.json"),
-        displacement=out.registered("details/displacement.npz"),
-        blocks=out.registered("details/blocks.csv"),
-        statistics=out.registered("details/statistics.npz"),
-        scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("details/gain_map.npz"),
-        difference=out.subtracted(store("difference")),
-        histogram=out.subtracted("details/difference.histogram.npz"),
-        table=out.detected("candidates.csv"),
-        detection=out.detected("details/detection.json"),
-        artefacts=out.detected("artefacts.geojson"),
-        search_counts=out.detected("details/search.npz"),
+        post="<results>/<ingested>/post.ome.zarr/zarr.json",
+        pre="<results>/<ingested>/pre.ome.zarr/zarr.json",
+        aligned="<results>/<registered>/aligned_pre.ome.zarr/zarr.json",
+        transform="<results>/<registered>/transform.json",
+        displacement="<results>/<registered>/details/displacement.npz",
+        blocks="<results>/<registered>/details/blocks.csv",
+        statistics="<results>/<registered>/details/statistics.npz",
+        scale="<results>/<subtracted>/scale.json",
+        gain_map="<results>/<subtracted>/details/gain_map.npz",
+        difference="<results>/<subtracted>/difference.ome.zarr/zarr.json",
+        histogram="<results>/<subtracted>/details/difference.histogram.npz",
+        table="<results>/<detected>/candidates.csv",
+        detection="<results>/<detected>/details/detection.json",
+        artefacts="<results>/<detected>/artefacts.geojson",
+        search_counts="<results>/<detected>/details/search.npz",
     output:
         **figures("figures"),
+        digests="<results>/<detected>/details/digests/figures.sha256",
     log:
-        **logs("figures"),
+        logs="<logs>/<detected>/figures.log",
+        telemetry="<telemetry>/<detected>/figures.jsonl",
     benchmark:
-        record("benchmarks", "figures")
+        "<benchmarks>/<detected>/figures.tsv"
     group:
         figures_group
     conda:

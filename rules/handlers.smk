@@ -25,7 +25,7 @@ def refresh_summary():
     from unglow.reporting.summary import entries_from, write_summary
     from unglow.results import verdict
 
-    target = Path(workflow.pathvars.apply(out.run("summary.tsv")))
+    target = Path(workflow.pathvars.apply("<results>/summary.tsv"))
     if not target.parent.is_dir():
         return [], ""
     try:
@@ -96,7 +96,7 @@ def finish_run(outcome):
             end_run("\n".join(unwritten))
         return
     if refused:  # so that the next run judges again
-        for file in (out.run("verdict.txt"), out.digests("verdict", "run")):
+        for file in ("<results>/verdict.txt", out.digests("verdict", "run")):
             Path(workflow.pathvars.apply(file)).unlink(missing_ok=True)
     failed = any(row["status"] == "failed" for row in rows)
     closing = closing_sentence(

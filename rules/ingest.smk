@@ -6,11 +6,15 @@ rule ingest:
         post=of_batch(job_params.raw_image, role="post"),
         pre=of_batch(job_params.raw_image, role="pre"),
     output:
-        **outputs("ingest"),
+        plan="<results>/<ingested>/details/plan.json",
+        post="<results>/<ingested>/post.ome.zarr/zarr.json",
+        pre="<results>/<ingested>/pre.ome.zarr/zarr.json",
+        digests="<results>/<ingested>/details/digests/ingest.sha256",
     log:
-        **logs("ingest"),
+        logs="<logs>/<ingested>/ingest.log",
+        telemetry="<telemetry>/<ingested>/ingest.jsonl",
     benchmark:
-        record("benchmarks", "ingest")
+        "<benchmarks>/<ingested>/ingest.tsv"
     group:
         pair_group
     conda:

@@ -4,14 +4,18 @@
 rule register:
     input:
         unpack(of_batch(job_params.register_inputs)),
-        post=out.ingested(store("post")),
-        pre=out.ingested(store("pre")),
+        post="<results>/<ingested>/post.ome.zarr/zarr.json",
+        pre="<results>/<ingested>/pre.ome.zarr/zarr.json",
     output:
-        **outputs("register"),
+        transform="<results>/<registered>/transform.json",
+        displacement="<results>/<registered>/details/displacement.npz",
+        blocks="<results>/<registered>/details/blocks.csv",
+        digests="<results>/<registered>/details/digests/register.sha256",
     log:
-        **logs("register"),
+        logs="<logs>/<registered>/register.log",
+        telemetry="<telemetry>/<registered>/register.jsonl",
     benchmark:
-        record("benchmarks", "register")
+        "<benchmarks>/<registered>/register.tsv"
     group:
         pair_group
     conda:

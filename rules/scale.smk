@@ -3,20 +3,23 @@
 
 rule scale:
     input:
-        post=out.ingested(store("post")),
-        aligned=out.registered(store("aligned_pre")),
-        statistics=out.registered("details/statistics.npz"),
-        bins=out.registered("details/bins.npz"),
-        transform=out.registered("transform.json"),
-        plan=out.ingested("details/plan.json"),
-        displacement=out.registered("details/displacement.npz"),
+        post="<results>/<ingested>/post.ome.zarr/zarr.json",
+        aligned="<results>/<registered>/aligned_pre.ome.zarr/zarr.json",
+        statistics="<results>/<registered>/details/statistics.npz",
+        bins="<results>/<registered>/details/bins.npz",
+        transform="<results>/<registered>/transform.json",
+        plan="<results>/<ingested>/details/plan.json",
+        displacement="<results>/<registered>/details/displacement.npz",
         controls=of_batch(job_params.control_scales),
     output:
-        **outputs("scale"),
+        scale="<results>/<subtracted>/scale.json",
+        gain_map="<results>/<subtracted>/details/gain_map.npz",
+        digests="<results>/<subtracted>/details/digests/scale.sha256",
     log:
-        **logs("scale"),
+        logs="<logs>/<subtracted>/scale.log",
+        telemetry="<telemetry>/<subtracted>/scale.jsonl",
     benchmark:
-        record("benchmarks", "scale")
+        "<benchmarks>/<subtracted>/scale.tsv"
     group:
         pair_group
     conda:

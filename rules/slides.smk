@@ -5,18 +5,26 @@ Nothing of a slide is copied: images are read in place.
 
 from unglow.workflow.planned_jobs import corrected_files
 
-corrected = {form: out.slide(name) for form, name in corrected_files(batch).items()}
+corrected = {
+    form: f"<results>/{{sample}}/{name}"
+    for form, name in corrected_files(batch).items()
+}
 
 
 rule slide_register:
     input:
         images=of_batch(job_params.slide_images),
     output:
-        **outputs("slide_register"),
+        transform="<results>/{sample}/registration/{cycle}/transform.json",
+        displacement="<results>/{sample}/registration/{cycle}/details/displacement.npz",
+        blocks="<results>/{sample}/registration/{cycle}/details/blocks.csv",
+        spoilt="<results>/{sample}/registration/{cycle}/details/spoilt.npz",
+        digests="<results>/{sample}/registration/{cycle}/details/digests/slide_register.sha256",
     log:
-        **logs("slide_register"),
+        logs="<logs>/{sample}/slide_register_{cycle}.log",
+        telemetry="<telemetry>/{sample}/slide_register_{cycle}.jsonl",
     benchmark:
-        record("benchmarks", "slide_register")
+        "<benchmarks>/{sample}/slide_register_{cycle}.tsv"
     wildcard_constraints:
         sample=one_of(batch.slides),
         cycle=r"\d+-\d+",
@@ -42,11 +50,18 @@ rule slide_scale:
         displacements=of_batch(job_params.slide_maps, name="details/displacement.npz"),
         spoilt=of_batch(job_params.slide_maps, name="details/spoilt.npz"),
     output:
-        **outputs("slide_scale"),
+        slide="<results>/{sample}/slide.json",
+        scale="<results>/{sample}/scale.json",
+        gain_maps="<results>/{sample}/details/gain_maps.npz",
+        statistics="<results>/{sample}/details/statistics.npz",
+        artefacts="<results>/{sample}/artefacts.geojson",
+        trusted="<results>/{sample}/cells_to_trust.geojson",
+        digests="<results>/{sample}/details/digests/slide_scale.sha256",
     log:
-        **logs("slide_scale"),
+        logs="<logs>/{sample}/slide_scale.log",
+        telemetry="<telemetry>/{sample}/slide_scale.jsonl",
     benchmark:
-        record("benchmarks", "slide_scale")
+        "<benchmarks>/{sample}/slide_scale.tsv"
     wildcard_constraints:
         sample=one_of(batch.slides),
     conda:
@@ -72,18 +87,18 @@ rule slide_part:
         images=of_batch(job_params.slide_images),
         transforms=of_batch(job_params.slide_maps, name="transform.json"),
         displacements=of_batch(job_params.slide_maps, name="details/displacement.npz"),
-        slide=out.slide("slide.json"),
-        scale=out.slide("scale.json"),
-        gain_maps=out.slide("details/gain_maps.npz"),
+        slide="<results>/{sample}/slide.json",
+        scale="<results>/{sample}/scale.json",
+        gain_maps="<results>/{sample}/details/gain_maps.npz",
     output:
-        **{
-            name: temp(out.part(file))
-            for name, file in STAGES["slide_part"].files.items()
-        },
+        tiles=temp("<results>/{sample}/parts/{part}/tiles"),
+        counts=temp("<results>/{sample}/parts/{part}/counts.npz"),
+        state=temp("<results>/{sample}/parts/{part}/state.json"),
     log:
-        **logs("slide_part"),
+        logs="<logs>/{sample}/slide_part_{part}.log",
+        telemetry="<telemetry>/{sample}/slide_part_{part}.jsonl",
     benchmark:
-        record("benchmarks", "slide_part")
+        "<benchmarks>/{sample}/slide_part_{part}.tsv"
     wildcard_constraints:
         sample=one_of(batch.slides),
         part=r"\d+",
@@ -108,17 +123,22 @@ rule slide_subtract:
         images=of_batch(job_params.slide_images),
         transforms=of_batch(job_params.slide_maps, name="transform.json"),
         displacements=of_batch(job_params.slide_maps, name="details/displacement.npz"),
-        slide=out.slide("slide.json"),
-        scale=out.slide("scale.json"),
-        gain_maps=out.slide("details/gain_maps.npz"),
+        slide="<results>/{sample}/slide.json",
+        scale="<results>/{sample}/scale.json",
+        gain_maps="<results>/{sample}/details/gain_maps.npz",
         parts=of_batch(job_params.slide_parts),
     output:
         **corrected,
-        **outputs("slide_subtract"),
+        markers="<results>/{sample}/markers_corrected.csv",
+        subtraction="<results>/{sample}/details/subtraction.json",
+        residues="<results>/{sample}/details/residues.npz",
+        overviews="<results>/{sample}/details/overviews.npz",
+        digests="<results>/{sample}/details/digests/slide_subtract.sha256",
     log:
-        **logs("slide_subtract"),
+        logs="<logs>/{sample}/slide_subtract.log",
+        telemetry="<telemetry>/{sample}/slide_subtract.jsonl",
     benchmark:
-        record("benchmarks", "slide_subtract")
+        "<benchmarks>/{sample}/slide_subtract.tsv"
     wildcard_constraints:
         sample=one_of(batch.slides),
     conda:
@@ -142,19 +162,20 @@ rule slide_figures:
     input:
         transforms=of_batch(job_params.slide_maps, name="transform.json"),
         blocks=of_batch(job_params.slide_maps, name="details/blocks.csv"),
-        slide=out.slide("slide.json"),
-        scale=out.slide("scale.json"),
-        statistics=out.slide("details/statistics.npz"),
-        subtraction=out.slide("details/subtraction.json"),
-        residues=out.slide("details/residues.npz"),
-        overviews=out.slide("details/overviews.npz"),
+        slide="<results>/{sample}/slide.json",
+        scale="<results>/{sample}/scale.json",
+        statistics="<results>/{sample}/details/statistics.npz",
+        subtraction="<results>/{sample}/details/subtraction.json",
+        residues="<results>/{sample}/details/residues.npz",
+        overviews="<results>/{sample}/details/overviews.npz",
     output:
-        **outputs("slide_figures"),
-        figures=directory(out.slide("figures")),
+        digests="<results>/{sample}/details/digests/slide_figures.sha256",
+        figures=directory("<results>/{sample}/figures"),
     log:
-        **logs("slide_figures"),
+        logs="<logs>/{sample}/slide_figures.log",
+        telemetry="<telemetry>/{sample}/slide_figures.jsonl",
     benchmark:
-        record("benchmarks", "slide_figures")
+        "<benchmarks>/{sample}/slide_figures.tsv"
     wildcard_constraints:
         sample=one_of(batch.slides),
     conda:

@@ -6,11 +6,13 @@ rule snr:
         **detect_inputs,
         same=of_batch(job_params.same_snr),
     output:
-        **outputs("snr"),
+        snr="<results>/<detected>/snr.ome.zarr/zarr.json",
+        digests="<results>/<detected>/details/digests/snr.sha256",
     log:
-        **logs("snr"),
+        logs="<logs>/<detected>/snr.log",
+        telemetry="<telemetry>/<detected>/snr.jsonl",
     benchmark:
-        record("benchmarks", "snr")
+        "<benchmarks>/<detected>/snr.tsv"
     group:
         pair_group
     conda:

@@ -8,19 +8,23 @@ RESULTS = workflow.pathvars.apply("<results>")
 rule summary:
     input:
         of_batch(job_params.summary_inputs, results=RESULTS),
-    output:
-        **outputs(
-            "summary",
-            summary=dict(
-                caption="../report/summary.rst",
-                category="Summary",
-                labels={"figure": "all pairs"},
-            ),
+    output:  # without digests: it is written again when a run ends
+        summary=report(
+            "<results>/summary.tsv",
+            caption="../report/summary.rst",
+            category="Summary",
+            labels={"figure": "all pairs"},
         ),
+        readme="<results>/README.txt",
+        general="<results>/multiqc/unglow_general_mqc.json",
+        pairs="<results>/multiqc/unglow_pairs_mqc.json",
+        spoilt="<results>/multiqc/unglow_spoilt_mqc.json",
+        jobs="<results>/multiqc/unglow_jobs_mqc.json",
     log:
-        **logs("summary"),
+        logs="<logs>/summary.log",
+        telemetry="<telemetry>/summary.jsonl",
     benchmark:
-        record("benchmarks", "summary")
+        "<benchmarks>/summary.tsv"
     localrule: True  # a second or less, on small files
     conda:
         "../envs/unglow.yaml"
@@ -38,13 +42,15 @@ rule summary:
 
 rule verdict:
     input:
-        out.run("summary.tsv"),
+        "<results>/summary.tsv",
     output:
-        **outputs("verdict"),
+        verdict="<results>/verdict.txt",
+        digests="<results>/details/digests/verdict.sha256",
     log:
-        **logs("verdict"),
+        logs="<logs>/verdict.log",
+        telemetry="<telemetry>/verdict.jsonl",
     benchmark:
-        record("benchmarks", "verdict")
+        "<benchmarks>/verdict.tsv"
     retries: 0  # nothing would change
     localrule: True  # a second or less, on small files
     conda:

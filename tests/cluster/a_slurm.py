@@ -195,7 +195,7 @@ def assert_registered_as_in(reference: Path, results: Path, samples: tuple[str, 
 def _place(path: str) -> tuple[str, ...]:
     """Return what a result file is or lies in: a store is compared whole."""
     parts = Path(path).parts
-    return parts[:4] if parts[2] == "digests" else parts[:3]
+    return parts[:5] if "digests" in parts else parts[:3]
 
 
 def bytes_of(results: Path) -> dict[str, str]:

@@ -80,8 +80,8 @@ def pixels(store):
 def test_what_cannot_be_written_is_one_sentence_and_a_rerun_ends_right(small_work, small_finished):
     (pair,) = (small_work / "results").glob("*/SYTO9")
     limited = f"ulimit -f 400; exec {BIN}/snakemake -s {PROJECT}/Snakefile --cores 2"  # 400 kB
-    store, histogram = (pair / "difference" / f"linear.{n}" for n in ("ome.zarr", "histogram.npz"))
-    for name in ("registration.png", "linear.ome.zarr"):
+    store, histogram = pair / "difference.ome.zarr", pair / "details/difference.histogram.npz"
+    for name in ("registration.png", store.name):
         if name == store.name:
             shutil.rmtree(store)
             histogram.unlink()

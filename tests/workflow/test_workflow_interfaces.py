@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import textwrap
 import tomllib
 
@@ -19,15 +20,32 @@ from running_jobs import wait_for
 from snakemake import __version__ as snakemake_version
 
 from unglow import transform
+from unglow.core.digests import FOLDER, SUFFIX
 from unglow.core.process import working_in
 from unglow.io.zarr import open_store
 from unglow.phantom import Truth
 from unglow.photometry.difference import open_difference
-from unglow.photometry.difference_histogram import load_method
+from unglow.photometry.difference_histogram import load_methods
 from unglow.results import read_summary
+from unglow.workflow.batch import Batch
+from unglow.workflow.planned_jobs import corrected_files
+from unglow.workflow.stage_table import STAGES, files_of
 
 VERSION = "src/unglow/__init__.py"
 PAIR = "results/phantom/SYTO9"
+# Prints what each rule writes, as Snakemake has read it.
+PARSING = """
+import json, sys
+from pathlib import Path
+from snakemake.api import SnakemakeApi
+from snakemake.settings.types import ConfigSettings, OutputSettings, Quietness, ResourceSettings
+snakefile, config = Path(sys.argv[1]), ConfigSettings(config=json.loads(sys.argv[2]))
+sys.argv = ["snakemake", "--lint"]
+with SnakemakeApi(OutputSettings(quiet={Quietness.ALL})) as api:
+    workflow = api.workflow(ResourceSettings(), config_settings=config, snakefile=snakefile)
+    rules = workflow._workflow.rules
+    print(json.dumps({rule.name: [str(path) for path in rule.output] for rule in rules}))
+"""
 #: All that a sweep computes, but for figures of each variant.
 pytestmark = pytest.mark.workflow
 
@@ -265,11 +283,11 @@ def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):
     run = snakemake(tmp_path, "--until", "difference")
     assert run.code == 0, run.text
     pair = tmp_path / "results" / "S1" / "DAPI"
-    assert [p.name for p in (pair / "difference").glob("*.ome.zarr")] == ["linear.ome.zarr"]
+    assert [path.name for path in pair.glob("difference*")] == ["difference.ome.zarr"]
     found = open_difference(pair, "manual")
     assert (found.attributes["gain"], found.empty) == (1.25, None)
-    histogram = pair / "details/difference.histogram.npz"
-    assert load_method([histogram], "manual").total == load_method([histogram], "linear").total > 0
+    counts = load_methods(pair / "details/difference.histogram.npz", "linear")
+    assert counts["manual"].total == counts["linear"].total > 0
     assert open_store(pair / "post.ome.zarr").dtype == "uint8"
 
 
@@ -352,3 +370,34 @@ def test_package_and_workflow_carry_one_version():
     workflow = re.search(r'^VERSION = "(.+)"', common, re.MULTILINE)
     citation = yaml.safe_load((PROJECT / "CITATION.cff").read_text())
     assert package.group(1) == workflow.group(1) == citation["version"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"figures": "all", "multiplexed": {"output": "both"}},
+        {"sweep": {"register.model": ["affine", "homography"], "detect.fdr": [0.1, 0.2]}},
+        {"sweep": {"channel": ["R", "G"], "scale.percentile": [40, 50]}},
+    ],
+    ids=["none", "registration", "ingestion"],
+)
+def test_the_list_of_published_files_is_what_rules_write(tmp_path, config):
+    words = [sys.executable, "-c", PARSING, PROJECT / "Snakefile", json.dumps(config)]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    batch = Batch.without_images(config)
+    written = {}
+    for rule, files in json.loads(ended.stdout).items():
+        written[rule] = {re.sub(r"\{(\w+),[^}]*\}", r"{\1}", file) for file in files}
+    assert written.pop("all") == set()
+    assert written.keys() == {rule for rule in STAGES if files_of(rule, batch.outputs)}
+    more = {"slide_subtract": [*corrected_files(batch).values()], "slide_figures": ["figures"]}
+    for rule, files in written.items():
+        names = (*files_of(rule, batch.outputs), *more.get(rule, ()))
+        listed = {batch.outputs.file(STAGES[rule].level, name) for name in names}
+        digests = {file for file in files if file.endswith(SUFFIX)}
+        assert files - digests == {
+            file.replace("<results>", "results") for file in listed if not file.endswith(SUFFIX)
+        }
+        place = batch.outputs.directory(STAGES[rule].level)
+        assert all(file.startswith(f"results/{place}{FOLDER}/") for file in digests)
+        assert len(digests) == (rule not in ("summary", "slide_part"))

@@ -31,7 +31,7 @@ from unglow.workflow.planned_jobs import (
     written_methods,
 )
 from unglow.workflow.slides import CANDIDATES_SUFFIX
-from unglow.workflow.stage_table import STAGES, store
+from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,12 +91,12 @@ def register_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:
     if pair.key in batch.maps_from:
         names = {**wildcards, "dye": batch.maps_from[pair.key]}
         files["source"] = [
-            batch.outputs.registered(name).format(**names)
+            batch.outputs.file("registered", name).format(**names)
             for name in ("transform.json", FIELD_FILE)
         ]
     if pair.move is not None:
         files["source"] = [
-            batch.outputs.move(name).format(sample=pair.slide, cycle=pair.move)
+            batch.outputs.file("move", name).format(sample=pair.slide, cycle=pair.move)
             for name in ("transform.json", FIELD_FILE)
         ]
     return {name: paths for name, paths in files.items() if paths}
@@ -125,7 +125,7 @@ def scale_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
 
 def control_scales(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the gains of controls of a pair's dye, where its gain is to come from them."""
-    pattern = batch.outputs.subtracted("scale.json")
+    pattern = batch.outputs.file("subtracted", "scale.json")
     samples = control_samples(batch, wildcards)
     wanted = "control" in scale_methods(batch, wildcards)
     return [pattern.format(**{**wildcards, "sample": sample}) for sample in samples if wanted]
@@ -153,7 +153,7 @@ def snr_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
 def same_snr(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the signal-to-noise ratio of an earlier search that has the same; mostly nothing."""
     variant = same_ratio_as(batch, wildcards)
-    pattern = batch.outputs.detected(store("snr"))
+    pattern = batch.outputs.file("detected", "snr.ome.zarr/zarr.json")
     return [] if variant is None else [pattern.format(**{**wildcards, "detection": variant})]
 
 
@@ -162,7 +162,8 @@ def difference_if_written(batch: Batch, wildcards: Wildcards) -> list[str]:
     if wildcards["method"] not in written_methods(batch, wildcards):
         return []
     is_main = wildcards["method"] == main_method(batch, wildcards)
-    return [batch.outputs.subtracted(store("difference" if is_main else "difference_{method}"))]
+    name = "difference" if is_main else "difference_{method}"
+    return [batch.outputs.file("subtracted", f"{name}.ome.zarr/zarr.json")]
 
 
 def same_difference(batch: Batch, wildcards: Wildcards) -> list[str]:
@@ -173,7 +174,7 @@ def same_difference(batch: Batch, wildcards: Wildcards) -> list[str]:
     names = {**wildcards, "subtraction": variant}
     is_main = method_of(batch, wildcards) == main_method(batch, names)
     name = "difference" if is_main else f"difference_{method_of(batch, wildcards)}"
-    return [batch.outputs.subtracted(store(name)).format(**names)]
+    return [batch.outputs.file("subtracted", f"{name}.ome.zarr/zarr.json").format(**names)]
 
 
 def drawn_regions(batch: Batch, wildcards: Wildcards) -> list[str]:
@@ -189,7 +190,7 @@ def is_control(batch: Batch, wildcards: Wildcards) -> bool:
 
 def control_search_counts(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the counts of searches in controls of a pair's dye, those of the same variant."""
-    pattern = batch.outputs.detected("details/search.npz")
+    pattern = batch.outputs.file("detected", "details/search.npz")
     samples = control_samples(batch, wildcards)
     return [pattern.format(**{**wildcards, "sample": sample}) for sample in samples]
 
@@ -262,15 +263,15 @@ def finds_spoilt(batch: Batch, wildcards: Wildcards) -> bool:
 def slide_maps(batch: Batch, wildcards: Wildcards, *, name: str) -> list[str]:
     """Return a file of each map between cycles of a slide, in the order of its moves."""
     moves = batch.slides[wildcards["sample"]].slide.moves
-    pattern = batch.outputs.move(name)
+    pattern = batch.outputs.file("move", name)
     return [pattern.replace("{cycle}", f"{a}-{b}") for a, b in moves]
 
 
 def slide_parts(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the files of all parts of a slide, three of each; none of one that has no parts."""
     count = len(batch.slides[wildcards["sample"]].bands)
-    files = STAGES["slide_part"].files.values()
-    patterns = (batch.outputs.part(name) for _ in range(count) for name in files)
+    files = STAGES["slide_part"].files
+    patterns = (batch.outputs.file("part", name) for _ in range(count) for name in files)
     return [p.replace("{part}", str(n // len(files))) for n, p in enumerate(patterns)]
 
 

@@ -71,13 +71,13 @@ def jobs_of_slide(batch: Batch, name: str) -> Iterator[PlannedJob]:
             for part in range(len(known.bands)):
                 # nobody asks for parts themselves: they are removed when they are joined
                 job = _job(batch, rule, {"sample": name, "part": str(part)})
-                joined = batch.outputs.slide(SUBTRACTION).format(sample=name)
+                joined = batch.outputs.file("slide", SUBTRACTION).format(sample=name)
                 yield replace(job, files=(joined,))
         elif stage.level == "slide":
             job = _job(batch, rule, {"sample": name})
             writes = rule == "slide_subtract" and name not in batch.refused
             corrected = corrected_files(batch).values() if writes else ()
-            more = (batch.outputs.slide(one).format(sample=name) for one in corrected)
+            more = (batch.outputs.file("slide", one).format(sample=name) for one in corrected)
             yield replace(job, files=(*more, *job.files))
 
 
@@ -150,8 +150,7 @@ def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[
 
 def _job(batch: Batch, rule: str, wildcards: Wildcards) -> PlannedJob:
     stage, out = STAGES[rule], batch.outputs
-    patterns = [out.file(stage.level, name) for name in files_of(rule, out).values()]
-    patterns = patterns or [out.digests(rule, stage.level)]  # a directory of files has these
+    patterns = [out.file(stage.level, name) for name in files_of(rule, out)]
     return PlannedJob(rule, wildcards, tuple(p.format(**wildcards) for p in patterns))
 
 

@@ -1,18 +1,15 @@
-"""The table of stages: the files of each rule, and what its jobs ask for.
+"""The table of stages: what each rule publishes, for commands without Snakemake, and asks for.
 
-Rules and commands take paths, outputs, threads and resources from here, so that nothing is said
-twice. Patterns of paths hold Snakemake's ``<results>``, ``<logs>``, ``<benchmarks>`` and the
-wildcards that a rule needs.
+Rules name their files themselves; a test compares them with this list. Patterns of paths hold
+Snakemake's ``<results>`` and wildcards.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, partialmethod
-from pathlib import PurePath
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from unglow.core.digests import FOLDER, SUFFIX
 from unglow.core.levels import PAIR, VARIANT
 from unglow.core.measured import SECONDS
 from unglow.io.zarr.layout import DOCUMENT
@@ -20,8 +17,6 @@ from unglow.reporting import multiqc
 from unglow.reporting.figures import FIGURES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from unglow.reporting.figures import FigureRow
 
 PLACES = ("pair", "ingested", "registered", "subtracted", "detected")
@@ -41,14 +36,7 @@ SMALL_MB, FIGURES_MB = 1, 5
 """Upper bounds of what some small files, and some figures, take on disk, MB."""
 NEVER_MEASURED = 1.0, 0.05
 """Seconds of a job, and for each million px, of a rule that was never measured."""
-
-
-def store(name: str) -> str:
-    """Return the file that stands for a store: its root metadata, with a digest of all pixels."""
-    return f"{name}.ome.zarr/{ROOT}"
-
-
-CORRECTED = {"tiff": "corrected.ome.tif", "zarr": store("corrected")}
+CORRECTED = {"tiff": "corrected.ome.tif", "zarr": "corrected.ome.zarr/zarr.json"}
 """The corrected image of a slide, by the form that it is written in."""
 
 
@@ -78,35 +66,14 @@ class Outputs:
             return OF_SLIDE[level]
         return "" if level == "run" else "".join(f"{{{name}}}/" for name in self.levels(level))
 
+    @property
+    def pathvars(self) -> dict[str, str]:
+        """Snakemake's path variables: where the files of each of `PLACES` are."""
+        return {level: self.directory(level)[:-1] for level in PLACES}
+
     def file(self, level: str, name: str) -> str:
         """Return the pattern of a result of a level."""
         return f"<results>/{self.directory(level)}{name}"
-
-    pair = partialmethod(file, "pair")
-    ingested = partialmethod(file, "ingested")
-    registered = partialmethod(file, "registered")
-    subtracted = partialmethod(file, "subtracted")
-    detected = partialmethod(file, "detected")
-    slide = partialmethod(file, "slide")
-    move = partialmethod(file, "move")
-    part = partialmethod(file, "part")
-
-    def run(self, name: str) -> str:
-        """Return the path of a file that covers the entire run."""
-        return self.file("run", name)
-
-    def record(self, kind: str, stage: str, level: str) -> str:
-        """Return the pattern of one of the ``logs``, ``benchmarks`` or ``telemetry`` of a rule.
-
-        ``stage`` is the name of the rule with wildcards that the directory of the level has not,
-        such as ``ingest_{role}``.
-        """
-        suffix = {"logs": "log", "benchmarks": "tsv", "telemetry": "jsonl"}[kind]
-        return f"<{kind}>/{self.directory(level)}{stage}.{suffix}"
-
-    def digests(self, stage: str, level: str) -> str:
-        """Return the pattern of the digests of what a job publishes, all of it there or below."""
-        return self.file(level, f"{FOLDER}/{stage}{SUFFIX}")
 
 
 class Time(NamedTuple):
@@ -148,9 +115,7 @@ class Stage(NamedTuple):
         the wildcard ``role``, or derived), those of ``both images``, a list of ``candidates``, or
         what a stage of a ``slide`` leaves.
     files
-        The outputs of a job by their names in the rule, except for digests.
-    record
-        Name of its log, of its other records and of its digests; '' if it is that of the rule.
+        What a job publishes, below its level, except for digests.
     streams
         Whether it mostly reads or writes large files from end to end.
     """
@@ -159,8 +124,7 @@ class Stage(NamedTuple):
     threads: int
     time: Time
     disk: int | str
-    files: Mapping[str, str]
-    record: str = ""
+    files: tuple[str, ...]
     streams: bool = False
 
 
@@ -183,39 +147,29 @@ def _time(rule: str, shared: float = 0.0) -> Time:
     return Time(*SECONDS.get(measured_as(rule), NEVER_MEASURED), shared)
 
 
-def _figures(rule: str) -> dict[str, str]:
-    return {row.name: row.file for row in FIGURES[rule]}
+def _figures(rule: str) -> tuple[str, ...]:
+    return tuple(row.file for row in FIGURES[rule])
 
 
 def _export(level: str, image: str) -> Stage:
     """Return the row of a rule that writes an image in another format."""
-    files = {"image": f"exports/{image}.{{form}}"}
-    record = f"export_{image}.{{form}}"
-    return Stage(level, 1, _time("export"), "store", files, record, streams=True)
+    return Stage(level, 1, _time("export"), "store", (f"exports/{image}.{{form}}",), streams=True)
 
 
-_REGISTER = {
-    "transform": "transform.json",
-    "displacement": "details/displacement.npz",
-    "blocks": "details/blocks.csv",
-}
+_REGISTER = ("transform.json", "details/displacement.npz", "details/blocks.csv")
 
 STAGES = {
     # rule: level, threads, time, disk, files
     "ingest": Stage(
         *("ingested", 2, _time("ingest", 0.6), "both images"),
-        {"plan": "details/plan.json", "post": store("post"), "pre": store("pre")},
+        ("details/plan.json", "post.ome.zarr/zarr.json", "pre.ome.zarr/zarr.json"),
         streams=True,
     ),
     "export_raw": _export("ingested", "{role}"),
     "register": Stage(*("registered", 2, _time("register", 0.6), SMALL_MB), _REGISTER),
     "align": Stage(
         *("registered", 2, _time("align", 0.9), "store"),
-        {
-            "aligned": store("aligned_pre"),
-            "statistics": "details/statistics.npz",
-            "bins": "details/bins.npz",
-        },
+        ("aligned_pre.ome.zarr/zarr.json", "details/statistics.npz", "details/bins.npz"),
     ),
     "export_aligned_pre": _export("registered", "aligned_pre"),
     "figures_registration": Stage(
@@ -224,77 +178,76 @@ STAGES = {
     ),
     "scale": Stage(
         *("subtracted", 1, _time("scale"), SMALL_MB),
-        {"scale": "scale.json", "gain_map": "details/gain_map.npz"},
+        ("scale.json", "details/gain_map.npz"),
     ),
     "difference": Stage(
         *("subtracted", 2, _time("difference", 0.8), "store"),
-        {
-            "difference": store("difference"),
-            "histogram": "details/difference.histogram.npz",
-            "background": "details/difference.background.npz",
-            "blocks": "details/difference.blocks.npz",
-        },
+        (
+            "difference.ome.zarr/zarr.json",
+            "details/difference.histogram.npz",
+            "details/difference.background.npz",
+            "details/difference.blocks.npz",
+        ),
     ),
     "difference_method": Stage(
         *("subtracted", 2, _time("difference_method", 0.8), "store"),
-        {"difference": store("difference_{method}")},
-        "difference_{method}",
+        ("difference_{method}.ome.zarr/zarr.json",),
     ),
     "export_difference": _export("subtracted", "difference_{method}"),
     "detect": Stage(
         *("detected", 2, _time("detect", 0.7), "candidates"),
-        {
-            "table": "candidates.csv",
-            "geojson": "candidates.geojson",
-            "artefacts": "artefacts.geojson",
-            "report": "details/detection.json",
-            "search_counts": "details/search.npz",
-        },
+        (
+            "candidates.csv",
+            "candidates.geojson",
+            "artefacts.geojson",
+            "details/detection.json",
+            "details/search.npz",
+        ),
     ),
-    "snr": Stage(*("detected", 2, _time("snr", 0.7), "store"), {"snr": store("snr")}),
+    "snr": Stage(*("detected", 2, _time("snr", 0.7), "store"), ("snr.ome.zarr/zarr.json",)),
     "export_snr": _export("detected", "snr"),
     "figures": Stage(*("detected", 1, _time("figures"), 3 * FIGURES_MB), _figures("figures")),
     "slide_register": Stage(
         *("move", 2, _time("slide_register", 0.8), SMALL_MB),
-        {**_REGISTER, "spoilt": "details/spoilt.npz"},
+        (*_REGISTER, "details/spoilt.npz"),
         streams=True,
     ),
     "slide_scale": Stage(
         *("slide", 2, _time("slide_scale", 0.8), "slide scale"),
-        {
-            "slide": "slide.json",
-            "scale": "scale.json",
-            "gain_maps": "details/gain_maps.npz",
-            "statistics": "details/statistics.npz",
-            "artefacts": "artefacts.geojson",
-            "trusted": "cells_to_trust.geojson",
-        },
+        (
+            "slide.json",
+            "scale.json",
+            "details/gain_maps.npz",
+            "details/statistics.npz",
+            "artefacts.geojson",
+            "cells_to_trust.geojson",
+        ),
         streams=True,
     ),
     "slide_part": Stage(
         *("part", 2, _time("slide_part", 0.8), "slide part"),
-        {"tiles": "tiles", "counts": "counts.npz", "state": "state.json"},
+        ("tiles", "counts.npz", "state.json"),
         streams=True,
     ),
     "slide_subtract": Stage(
         *("slide", 2, _time("slide_subtract", 0.8), "slide"),
-        {
-            "markers": "markers_corrected.csv",
-            "subtraction": "details/subtraction.json",
-            "residues": "details/residues.npz",
-            "overviews": "details/overviews.npz",
-        },
+        (
+            "markers_corrected.csv",
+            "details/subtraction.json",
+            "details/residues.npz",
+            "details/overviews.npz",
+        ),
         streams=True,
     ),
-    "slide_figures": Stage(  # a directory with a figure of each marker, and its list of digests
-        *("slide", 1, _time("slide_figures"), "slide figures"), {}
+    "slide_figures": Stage(  # a directory with a figure of each marker
+        *("slide", 1, _time("slide_figures"), "slide figures"),
+        ("details/digests/slide_figures.sha256",),
     ),
     "summary": Stage(
         *("run", 1, _time("summary"), SMALL_MB),
-        {"summary": "summary.tsv", "readme": "README.txt"}
-        | {PurePath(name).stem: name for name in multiqc.FILES},
+        ("summary.tsv", "README.txt", *multiqc.FILES),
     ),
-    "verdict": Stage("run", 1, _time("verdict"), SMALL_MB, {"verdict": "verdict.txt"}),
+    "verdict": Stage("run", 1, _time("verdict"), SMALL_MB, ("verdict.txt",)),
 }
 """By the name of the rule, in the order in which the jobs of a pair are listed."""
 
@@ -311,8 +264,8 @@ def figures_of(rule: str, outputs: Outputs) -> tuple[FigureRow, ...]:
     return tuple(row for row in rows if outputs.all_figures or not row.is_extra)
 
 
-def files_of(rule: str, outputs: Outputs) -> Mapping[str, str]:
-    """Return the outputs of a job by their names in the rule, except for digests."""
+def files_of(rule: str, outputs: Outputs) -> tuple[str, ...]:
+    """Return what a job publishes, below its level, except for digests."""
     if rule in FIGURES:
-        return {row.name: row.file for row in figures_of(rule, outputs)}
+        return tuple(row.file for row in figures_of(rule, outputs))
     return STAGES[rule].files

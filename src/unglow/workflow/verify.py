@@ -56,7 +56,7 @@ _RESULT = re.compile(
     + "|".join(
         re.sub(r"\\{\w+\\}", "[^/]+", re.escape(file))
         for file in (
-            *(file for stage in STAGES.values() for file in stage.files.values()),
+            *(file for stage in STAGES.values() for file in stage.files),
             *(*CORRECTED.values(), "figures/{name}.png"),
             *("groups.tsv", "report.html"),
         )

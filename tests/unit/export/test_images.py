@@ -129,7 +129,7 @@ def test_the_fits_header_records_where_the_image_comes_from(store, tmp_path):
 
 def test_an_export_says_which_pair_it_is_of(tmp_path):
     place = tmp_path / "results" / "Rock7" / "SYTO9"
-    place.joinpath("model-affine", "difference").mkdir(parents=True)
+    place.joinpath("model-affine").mkdir(parents=True)
     (tmp_path / "results" / "telemetry").mkdir()
     path = place / "model-affine" / "difference.ome.zarr"
     made = store_of(path, image_of((9, 9), "u1"))
@@ -234,8 +234,8 @@ def test_a_difference_that_is_not_written_is_exported_with_the_same_px(tmp_path,
         "moffat": MethodResult(1.25, -0.5, None),
     }
     Scale("moffat", methods).save(tmp_path / "scale.json")
-    place = tmp_path / "difference"
-    path = str(place / "moffat.ome.zarr")
+    place = tmp_path / "difference.ome.zarr"
+    path = str(place)
     assert main(["export", "--tiff", str(tmp_path / "a.ome.tif"), path]) == 0
     assert "a.ome.tif: 1177 x 1531 px, float32" in capsys.readouterr().out
     assert main(["export", "--fits", str(tmp_path / "a.fits"), path]) == 0

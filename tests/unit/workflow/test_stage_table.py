@@ -50,7 +50,7 @@ def test_figures_of_a_registration_are_drawn_with_the_others_unless_variants_sha
         (("registration",), {"figures"}),
         (("detection",), {"figures", "figures_registration"}),
     ):
-        files = {rule: {*files_of(rule, Outputs(swept)).values()} for rule in FIGURES}
+        files = {rule: {*files_of(rule, Outputs(swept))} for rule in FIGURES}
         assert {rule for rule in files if files[rule] & drawn} == rules
         assert set.union(*files.values()) >= drawn
     together = replace(batch, settings=structs.replace(batch.settings, sweep={}))

@@ -14,7 +14,7 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.config import override, variants
 from unglow.workflow.job_resources import disk_mb
 from unglow.workflow.planned_jobs import jobs_of_pair, method_of, same_difference_as
-from unglow.workflow.stage_table import PLACES, SMALL_MB, Outputs
+from unglow.workflow.stage_table import PLACES, SMALL_MB
 
 PAIR = {"sample": "A", "dye": "D"}
 
@@ -190,15 +190,3 @@ def test_names_are_safe_and_distinct(values):
     names = [v.name for v in variants(settings, "subtraction")]
     assert len(set(names)) == len(names)
     assert not any("/" in name or " " in name for name in names)
-
-
-@pytest.mark.parametrize(
-    ("kind", "like", "path"),
-    [
-        ("logs", "pair", "<logs>/{sample}/{dye}/plan.log"),
-        ("benchmarks", "run", "<benchmarks>/plan.tsv"),
-        ("telemetry", "registered", "<telemetry>/{sample}/{dye}/plan.jsonl"),
-    ],
-)
-def test_records_carry_the_wildcards_of_their_outputs(kind, like, path):
-    assert Outputs().record(kind, "plan", like) == path
