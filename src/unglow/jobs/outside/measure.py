@@ -1,7 +1,7 @@
 """``with unglow.measure("name"):`` what any Python takes: memory with children, CPU, bytes, stacks.
 
 A process of its own looks at the one that runs the block, 20 times a second, and writes the same
-file as for an attempt at a job. Just before the block the kernel is told to forget the largest
+file as for an attempt at a job. Just before the block the kernel is asked to forget the largest
 resident set so far (``/proc/self/clear_refs``, Linux 4.0), so that of one process no peak is missed
 however short it is. Children are as right as samples are.
 """
@@ -229,7 +229,7 @@ class _Watcher:
 
 def watch(pid: int, file: Path, name: str) -> None:
     """In the watching process: measure a process from the first word of it to the second."""
-    _tell({"ready": True})
+    _report({"ready": True})
     begin = json.loads(sys.stdin.readline() or "{}")
     if not begin:
         return
@@ -240,7 +240,7 @@ def watch(pid: int, file: Path, name: str) -> None:
     sampler = Sampler(pid, INTERVAL_S, without=os.getpid())
     before = sampler.take()
     at_least = not begin["forgets"] or before.peak_mb > before.rss_mb + _FORGOTTEN_MB
-    _tell({"started": True})
+    _report({"started": True})
     peak, taken = 0.0, before
     ended: dict[str, Any] = {}
     while not ended:
@@ -255,7 +255,7 @@ def watch(pid: int, file: Path, name: str) -> None:
     attempt.end(ended["outcome"], read=taken.read, written=taken.written, **figures)
     seconds = ended.get("clock", time.monotonic()) - begin["clock"]
     start_mb, moved = before.rss_mb, (taken.read, taken.written)
-    _tell(asdict(Taken(seconds, taken.cpu_s, peak, start_mb, *moved, is_at_least=at_least)))
+    _report(asdict(Taken(seconds, taken.cpu_s, peak, start_mb, *moved, is_at_least=at_least)))
 
 
 def _since(before: Sample, now: Sample) -> Sample:
@@ -264,7 +264,7 @@ def _since(before: Sample, now: Sample) -> Sample:
     return replace(now, **sums)
 
 
-def _tell(words: Mapping[str, Any]) -> None:
+def _report(words: Mapping[str, Any]) -> None:
     os.write(1, (json.dumps(words) + "\n").encode())
 
 
