@@ -133,9 +133,8 @@ def _run(run: Run, width: int, detail: Detail) -> list[RenderableType]:
         parts += [Text(""), _rules(rules, width)]
     if not run.is_over and run.running and detail.jobs:
         parts += [Text(""), _jobs(run, width, detail.jobs)]
-    still = [incident for incident in run.incidents if incident.is_open]
-    if still and detail.incidents:
-        parts += [Text(""), *_incidents(still, detail.incidents, width)]
+    if run.incidents and detail.incidents:
+        parts += [Text(""), *_incidents(run.incidents, detail.incidents, width)]
     return parts
 
 
@@ -257,10 +256,7 @@ def _incidents(incidents: Sequence[Incident], most: int, width: int) -> list[Ren
     for incident in incidents[:most]:
         line = Text("" if incident.wall is None else f"{clock(incident.wall)} ")
         line.append(f"{clean(incident.title)}: ", style="bold")
-        style = STYLES["ok"] if incident.mended else BAD
-        line.append(clean(incident.cause.replace("_", " ")), style=style)
-        if incident.mended:
-            line.append(" (it continued)")
+        line.append(clean(incident.cause.replace("_", " ")), style=BAD)
         parts.append(line)
         if incident.message not in ("", incident.cause):
             parts.append(_paragraphs(incident.message, width))

@@ -10,21 +10,14 @@ const CAUSES = {
   error: "#c62828", superseded: "#9aa0a6",
 };
 
-const looked = new Map(); // until the theme changes
+const looked = new Map();
 
 function css(name) {
   if (!looked.has(name)) looked.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
   return looked.get(name);
 }
 
-function ruleColours(attempts) {
-  const rules = [...new Set(attempts.map((a) => a.rule))];
-  return new Map(rules.map((rule, n) => [rule, PALETTE[n % PALETTE.length]]));
-}
-
-function causeColour(outcome) {
-  return CAUSES[outcome] || CAUSES.error;
-}
+const causeColour = (outcome) => CAUSES[outcome] || CAUSES.error;
 
 // Black or white, whichever can be read on a colour.
 function inkOn(colour) {

@@ -8,13 +8,12 @@ function pairsPart(model, view) {
   if (!model.pairs.length) return part.made;
   const rows = (view.states = rowsOf(model));
   const isSkipped = (r) => r.pair.status === "skipped";
-  const cards = () => bySlide([...rows].sort((a, b) => isSkipped(a) - isSkipped(b))).map((group) => [
-    isMarker(group[0].pair) ? slideHead(group, view, model) : null,
-    el("div", { class: "pairs" }, group.map((r) => containedCard(r, view, hasViewer(model)))),
-  ]);
-  if (rows.length > CARDS_AT_ONCE) part.note.textContent = view.batch.note(rows);
-  fill(part.body, rows.length > CARDS_AT_ONCE ? view.batch.show(rows, model) : cards(),
-    model.batch.pooled.length ? folded("Groups: all columns of groups.tsv", () => summaryTable(model.batch.pooled)) : null,
+  const cards = () => [...rows].sort((a, b) => isSkipped(a) - isSkipped(b)).map((r) => containedCard(r, view, hasViewer(model)));
+  const many = rows.length > CARDS_AT_ONCE;
+  const odd = rows.filter((r) => r.outlier.length).length;
+  if (many) part.note.textContent = unitsOf(model.pairs) + (odd ? ", " + odd + " with outlying values" : "");
+  fill(part.body, (model.slides || []).map((slide) => slideHead(slide, rows.filter((r) => isMarker(r.pair) && r.pair.sample === slide), view, model)),
+    many ? batchParts(rows, view, model) : el("div", { class: "pairs" }, cards()),
     folded("All columns of summary.tsv", () => summaryTable(model.pairs)));
   return part.made;
 }
@@ -32,7 +31,6 @@ const nameOf = (pair) => LEVELS.map((k) => pair[k]).filter(Boolean).join(" ");
 
 // Markers of a slide are listed with the pairs: sample is the slide, dye the marker.
 const isMarker = (pair) => isKnown(pair.background_channel);
-const kindOf = (pairs) => (!pairs.some(isMarker) ? "Pairs" : pairs.every(isMarker) ? "Markers" : "Pairs and markers");
 
 function unitsOf(pairs) {
   const markers = pairs.filter(isMarker);
@@ -41,22 +39,8 @@ function unitsOf(pairs) {
   return [others || !markers.length ? counted(others, "pair") : null, markers.length ? counted(markers.length, "marker") + " of " + counted(slides, "slide") : null].filter(Boolean).join(", ");
 }
 
-// The name that a pair is coloured by in plots.
-const seriesOf = (pair) => (isMarker(pair) ? pair.sample : pair.dye);
-
-// Rows in their order, those of a slide together at the place of its first one.
-function bySlide(rows) {
-  const groups = new Map();
-  for (const r of rows) {
-    const key = isMarker(r.pair) ? "slide " + r.pair.sample : "";
-    groups.set(key, [...(groups.get(key) || []), r]);
-  }
-  return [...groups.values()];
-}
-
-function slideHead(group, view, model) {
-  const slide = group[0].pair.sample;
-  const n = model.pairs.length + (model.slides || []).indexOf(slide);
+function slideHead(slide, group, view, model) {
+  const n = model.pairs.length + model.slides.indexOf(slide);
   const all = PAIR_ORDER.map((s) => [s, group.filter((r) => r.pair.status === s).length]).filter(([, k]) => k);
   const note = el("span", { class: "soft" });
   const show = (pictures, wanted) => {
