@@ -284,8 +284,6 @@ class Terminal:
                 self.lines[self.row] = ""
             elif letter == "J":
                 self.lines = [""]
-            elif letter == "H":
-                self.row = self.col = 0
             elif end:
                 self.row, self.col = self.row + (end == "\n"), 0
             elif text:
@@ -316,13 +314,6 @@ def test_a_frame_takes_the_place_of_the_last_one_below_lines_that_stay(terminal)
     assert terminal.seen() == ["stays", "three"]
     frame.draw(None)
     assert terminal.seen() == ["stays"]
-    frame.draw(lambda: Text("four"))
-    terminal.resize(30)
-    frame.draw(lambda: Text("five" * 8))
-    assert terminal.seen() == ["stays", "five" * 6 + "fi", "vefive"]
-    terminal.resize(40)
-    frame.say(Text("too"))
-    assert terminal.seen() == ["stays", "too", "five" * 8]
 
 
 def test_a_frame_is_never_higher_than_the_terminal(terminal):

@@ -110,7 +110,6 @@ class RunOutput:
             terminal = os.dup(stream.fileno())
             stream = open(terminal, "w", encoding=stream.encoding, errors="replace")  # noqa: SIM115, PTH123
             self._frame = LiveFrame(stream, terminal, colours=colours)
-            self._frame.leave_when_stopped()
         self._stream, self._colours = stream, colours
 
     def attach(

@@ -13,8 +13,7 @@ function pairsPart(model, view) {
   const odd = rows.filter((r) => r.outlier.length).length;
   if (many) part.note.textContent = unitsOf(model.pairs) + (odd ? ", " + odd + " with outlying values" : "");
   fill(part.body, (model.slides || []).map((slide) => slideHead(slide, rows.filter((r) => isMarker(r.pair) && r.pair.sample === slide), view, model)),
-    many ? batchParts(rows, view, model) : el("div", { class: "pairs" }, cards()),
-    folded("All columns of summary.tsv", () => summaryTable(model.pairs)));
+    many ? batchParts(rows, view, model) : el("div", { class: "pairs" }, cards()));
   return part.made;
 }
 
@@ -115,13 +114,6 @@ function captionOf(picture, pair) {
     key("noise", "within twice the noise, section dimmed"), Number(pair.candidates) ? key("ring", "candidate") : null, spoiltParts(pair).length ? key("spoilt", "spoilt, excluded") : null);
 }
 
-// Links to candidates in the viewer, in the order of the gallery.
-function placeLinks(pair, places) {
-  if (!places.length) return null;
-  const link = ([x, y, snr]) => el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=4", title: "S/N " + snr }, "(" + x.toFixed(0) + ", " + y.toFixed(0) + ")");
-  return el("p", { class: "links" }, "Most significant candidates in the viewer:", places.map(link));
-}
-
 // The directory of a pair as `unglow view` takes it, from the working directory.
 const directoryOf = (pair, model) => [model.results.split("/").pop(), ...LEVELS.map((k) => pair[k]).filter(Boolean)].join("/");
 
@@ -143,23 +135,15 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     ["gain expected by exposure", pair.expected_gain],
     ["residual shift", isKnown(pair.residual_shift_px) ? pair.residual_shift_px + " px" : null],
     ["clipped", share(pair.clipped)],
-  ]);
-  const more = facts([
     ["map", pair.model],
-    ["residuals, median and p95", both("residual_median_px", "residual_p95_px")],
     ["overlap", share(pair.overlap)],
-    ["offset, grey levels", pair.offset],
-    ["false discoveries by controls", isKnown(pair.fdr_control) ? share(pair.fdr_control) + range(share(pair.fdr_control_low95), share(pair.fdr_control_high95)) : null],
     ["purity of the reviewed", estimate("purity", "purity_low95", "purity_high95")],
     [isMarker(pair) ? "job time of the slide" : "job time", seconds(pair.seconds)],
     ["largest job", mb(pair.peak_mb)],
   ]);
   const viewable = !isMarker(pair) && isKnown(pair.dye) && pair.status !== "skipped";
   const incident = model.incidents.find((i) => i.kind === "pair" && i.title === name);
-  const links = (shown) => (canLook && viewable ? placeLinks(pair, shown.places) : null);
-  const layers = { difference: "difference-" + (pair.method || "linear"), post: "post", "aligned pre": "aligned_pre" };
-  const placed = (shown) => (canLook && viewable && layers[shown.name] ? viewOf(pair) + "&a=" + layers[shown.name] : null);
-  const [picture, others] = view.viewer.pictures(n, name, (shown) => captionOf(shown, pair), links, placed);
+  const [picture, others] = view.viewer.pictures(n, name, (shown) => captionOf(shown, pair));
   const place = ([x, y]) => (canLook && viewable ? el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=1" }, "show") : null);
   const message = (text) => (text ? el("p", { class: "message" }, text) : null);
   return el("article", { class: "pair " + (pair.status || ""), "aria-label": name },
@@ -170,16 +154,5 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     outlier.length ? message("Differs from the other pairs of its dye: " + outlyingText(outlier, pair, model) + ".") : null,
     reasonsOf(pair.notes, pair.details, place),
     el("div", { class: "columns" }, picture, el("div", {}, results, others)),
-    more.childElementCount ? folded("More numbers", () => more, { key: "more " + name }) : null,
     viewable ? commandLine("unglow view " + quoted(directoryOf(pair, model)), "the command that opens the viewer") : null);
-}
-
-function summaryTable(pairs) {
-  const names = [...new Set(pairs.flatMap((p) => Object.keys(p)))].filter((name) => name !== "details");
-  const isNumber = (name) => pairs.every((p) => !isKnown(p[name]) || isFinite(Number(p[name])));
-  return table(names.map((name) => {
-    const number = isNumber(name) && name !== "sample";
-    const of = (p) => (isKnown(p[name]) ? (number ? Number(p[name]) : p[name]) : null);
-    return { name, number, of, show: (p) => p[name] };
-  }), pairs);
 }

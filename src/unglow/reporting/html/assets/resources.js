@@ -5,11 +5,10 @@ const nameOfRun = (r) => r.name || (r.recorded ? when(r.wall) : "not recorded, f
 class Resources {
   constructor(view) {
     this.view = view;
-    this.by = "rule";
     this.follow = true;
     this.state = { run: null, attempts: [] };
     this.axis = new Axis(1);
-    this.look = { chosen: null, colourOf: (a) => (this.by === "rule" ? this.colours.get(a.rule) : causeColour(a.outcome)) };
+    this.look = { chosen: null, colourOf: (a) => this.colours.get(a.rule) };
     this.part = section("resources", "Time and memory");
     this.panel = el("div", { class: "panel", role: "status", "aria-live": "polite" });
   }
@@ -66,11 +65,7 @@ class Resources {
       this.follow = this.chosenRun === model.shown;
       this.draw();
     });
-    const by = select("Colours by", [["rule", "colours by rule"], ["cause", "colours by cause"]], this.by, (value) => {
-      this.by = value;
-      this.draw();
-    });
-    return el("div", { class: "controls" }, model.runs.length > 1 ? runs : null, by, el("span", { class: "soft" }, "Drag over a chart to see a part of the time, double-click for all."));
+    return el("div", { class: "controls" }, model.runs.length > 1 ? runs : null, el("span", { class: "soft" }, "Drag over a chart to see a part of the time, double-click for all."));
   }
 
   legendParts() {
@@ -80,11 +75,9 @@ class Resources {
       return el("span", { class: "item" }, box, name);
     };
     const { attempts } = this.state;
-    const causes = [...new Set(attempts.map((a) => a.outcome))];
-    const rules = [...new Set(attempts.map((a) => a.rule))];
     return [
-      this.by === "rule" ? rules.map((r) => key(this.colours.get(r), r)) : causes.map((c) => key(causeColour(c), word(c))),
-      causes.every(went) ? null : key(null, "failed", "striped"),
+      [...new Set(attempts.map((a) => a.rule))].map((r) => key(this.colours.get(r), r)),
+      attempts.every((a) => went(a.outcome)) ? null : key(null, "failed", "striped"),
       attempts.some((a) => a.number > 1) ? key(null, "another attempt", "dashed") : null,
       attempts.some((a) => a.stalls.length) ? key(null, "idle, with the reason", "stalled") : null,
     ];
