@@ -54,7 +54,7 @@ oldest:  ## run all tests with the oldest versions that pyproject.toml allows
 mutants: $(VENV)/installed-mutation  ## change the code that decides, count the changes that tests notice
 	@mkdir -p mutants/src
 	@PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH="$(CURDIR)/mutants/src" $(BIN)/mutmut run --max-children 2 $(ARGS)
-	@$(BIN)/python benchmarks/mutants.py
+	@$(BIN)/mutmut results
 
 lint: $(VENV)/installed-lint  ## check style, types and the workflow
 	$(BIN)/ruff check .

@@ -86,8 +86,7 @@ onstart:
     refuse_obstacles()
     os.environ[HOOKS] = "1"
     start_jobs_at_once(workflow)
-    shorten_poll_interval(workflow)
-    tolerate_slurm_outages(workflow, logger.warning)
+    give_up_lost_jobs(workflow, logger.warning)
 
 
 onsuccess:

@@ -26,8 +26,7 @@ from unglow.workflow.oversized import skip_oversized
 from unglow.io.pair_plan import ROLES
 from unglow.workflow.samples.naming import one_of
 from unglow.workflow.snakemake_internals import (
-    tolerate_slurm_outages,
-    shorten_poll_interval,
+    give_up_lost_jobs,
     start_jobs_at_once,
     unknown_version,
 )

@@ -12,5 +12,4 @@ if __name__ == "__main__":
     pin_threads()  # as jobs do, here and in children
     from subcommands import run_command
 
-    commands = ("gain", "coverage", "shading", "noise", "sharpness")
-    sys.exit(run_command("photometry", (*commands, "detection", "misregistration", "real")))
+    sys.exit(run_command("photometry", ("gain", "coverage", "detection")))

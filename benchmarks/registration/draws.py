@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 LEAST_OVERLAP = 0.3
 """Share of the section that pre shows in every draw; the default refuses less than 0.2."""
-_LEAST_SIDE, _MOST_SIDE = 340.0, 2600.0
-_LEAST_POST = 560.0
 _MONTAGE_SHARE, _SCANNER_SHARE = 0.15, 0.25
 _BRIGHT_GAIN = 1.05
 _SHARP_OCTAVES = 0.4
@@ -130,18 +128,6 @@ def drawn(seed: int, data: Path | None, sides: tuple[int, int] = (1024, 2048)) -
     if draw.bright:  # a field of 220 levels is not to vanish in saturation
         draw = replace(draw, gain=min(draw.gain, _BRIGHT_GAIN))
     return _shifted(draw, data, rng, min(draw.shape))
-
-
-def magnified(seed: int, data: Path | None, scale: float) -> Draw:
-    """Draw a pair as `drawn`, but of another scale, and of a size that takes seconds."""
-    draw, rng = drawn(seed, data), np.random.default_rng([seed, 32])
-    side = float(np.clip(min(draw.shape), _LEAST_SIDE / scale, _MOST_SIDE / scale))
-    rows, cols = (round(max(_LEAST_POST, side) * n / min(draw.shape)) for n in draw.shape)
-    shape = min(rows, 2400), min(cols, 2400)
-    more = np.array(draw.pre_shape) / draw.shape
-    pre_shape = tuple(round(n * factor * scale) for n, factor in zip(shape, more, strict=True))
-    draw = replace(draw, shape=shape, pre_shape=pre_shape, scale=scale)
-    return _shifted(draw, data, rng, min(pre_shape))
 
 
 def _shifted(draw: Draw, data: Path | None, rng: np.random.Generator, side: int) -> Draw:

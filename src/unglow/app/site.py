@@ -10,7 +10,7 @@ from unglow.app.images import NamedImage, NamePattern, Thumbnails, guess, make_p
 from unglow.app.settings_form import check_changes, form
 from unglow.app.workplace import SHEET, ChangedError, Commands, Workplace, command, cores_of, id_of
 from unglow.core.errors import ConfigError, InputError, UnglowError
-from unglow.core.files import resolve_links
+from unglow.core.files import parse_whole, resolve_links
 from unglow.core.machine import processors
 from unglow.reporting.html.live_answers import JSON, Answer, parse_object
 from unglow.reporting.html.report import to_json
@@ -279,8 +279,8 @@ def _name_in(raw: Path, path: Path) -> str:
 
 def _cores(query: Mapping[str, str]) -> int | None:
     text = query.get("cores", "")
-    is_number = text.isascii() and text.isdigit() and len(text) < 10
-    return cores_of(int(text) if is_number else (text or None))
+    number = parse_whole(text)
+    return cores_of((text or None) if number is None else number)
 
 
 def _text(sent: Mapping[str, Any], name: str) -> str:

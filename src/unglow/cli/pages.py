@@ -30,7 +30,7 @@ from unglow.cli.directories import (
     read_results_directory,
 )
 from unglow.core.errors import InputError
-from unglow.core.files import resolve_links
+from unglow.core.files import parse_whole, resolve_links
 from unglow.core.machine import runtime_directory
 from unglow.core.printable import say
 from unglow.core.process import is_mounted
@@ -126,9 +126,10 @@ def _interval(text: str) -> float:
 
 def port(text: str) -> int:
     """Return the number of a port that was given as an option."""
-    if not (text.isdecimal() and 1 <= int(text) <= 65535):
+    number = parse_whole(text)
+    if number is None or not 1 <= number <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
-    return int(text)
+    return number
 
 
 def add_arguments_report(parser: argparse.ArgumentParser) -> None:

@@ -127,6 +127,8 @@ def read_json(path: str | Path) -> Any:
 
 
 _LONGEST_LINE = 1_000_000
+# Digits of a whole number that is read.
+_MOST_DIGITS = 18
 """Characters; rows of tables of results have some hundred."""
 
 
@@ -151,6 +153,15 @@ def read_text(path: Path, *, what: str, remedy: str) -> str:
             f"{path}, line {line}: this is not UTF-8 text; save the sheet as UTF-8 "
             "(in Excel: 'CSV UTF-8')."
         ) from error
+
+
+def parse_whole(text: str) -> int | None:
+    """Return a whole number of at most 18 digits; None for any other text.
+
+    Python refuses to convert more than 4300 digits.
+    """
+    is_whole = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return int(text) if is_whole else None
 
 
 def number_lines(text: str) -> Iterator[tuple[int, str]]:

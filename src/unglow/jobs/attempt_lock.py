@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import SupersededError
+from unglow.core.files import name_unwritten
 from unglow.telemetry.attempt_files import attempt_file, last_number, take_number
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ class AttemptLock:
     Attributes
     ----------
     directory
-        That of all attempts at the job; None for a job that keeps no telemetry, or where none can
-        be written: its attempts do not know of each other.
+        That of all attempts at the job; None for a job that keeps no telemetry: its attempts do
+        not know of each other.
     number
         From 1; the last attempt to begin has the highest.
     """
@@ -59,18 +60,16 @@ class AttemptLock:
             As above; it is made.
         outputs
             Declared outputs of the job; of a store, its root ``zarr.json``.
+
+        Raises
+        ------
+        UnglowError
+            No number can be taken, so that nothing would hold earlier attempts back.
         """
         if directory is None:
             return cls()
-        try:
+        with name_unwritten(directory):
             lock = cls(directory, take_number(directory))
-        except OSError as error:
-            log.warning(
-                "telemetry is lost, and earlier attempts, if any still run, are not held back: "
-                "%s could not be written (%s)",
-                *(directory, error.strerror),
-            )
-            return cls()
         revoke(outputs)
         return lock
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 from unglow.core import digests, files, process, progress
-from unglow.core.errors import SupersededError
+from unglow.core.errors import SupersededError, UnglowError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pause_collection, pin_threads
 from unglow.core.printable import LOGGER, SHOWN, begin_log, printable, warn
@@ -160,7 +160,11 @@ class Job:
         stream = begin_log(None if debugged else self.log_path)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
         directory = self.record_path and retries.attempts_directory(self.record_path)
-        self._lock = AttemptLock.take(directory, self.outputs)
+        try:
+            self._lock = AttemptLock.take(directory, self.outputs)
+        except UnglowError as error:
+            log.error("%s", error)  # noqa: TRY400 (a refusal)
+            sys.exit(printable(f"{self.title}: {error}"))
         self._telemetry = self._begin()
         if debugged:
             self._begin_block()
@@ -319,7 +323,10 @@ class Job:
                 return
             try:
                 patience_s = min(retries.PATIENCE_S, self.limit_s or retries.PATIENCE_S)
-                self._room.enter_context(retries.one_at_a_time(self.mem_mb, patience_s=patience_s))
+                waiting = retries.one_at_a_time(
+                    self.mem_mb, patience_s=patience_s, abandoned=self._parent.gone
+                )
+                self._room.enter_context(waiting)
             except MemoryError as error:
                 self._give_up("memory", f"{error}; {earlier['message']}", earlier)
             except OSError as error:  # of the lock file
@@ -358,6 +365,7 @@ class Job:
     def _watch(self, pid: int, pipe: int) -> watchdog.Ending:
         """In the watchdog: wait for the job to end, and write down what it takes meanwhile."""
         self._telemetry.forked(pid)
+        self._telemetry.spy_on(pid)
         return watchdog.watch(
             pid,
             pipe,

@@ -34,7 +34,7 @@ from unglow.telemetry.attempt_files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 Record = dict[str, Any]
 
@@ -189,7 +189,11 @@ def next_min(record: Path, declared_min: int) -> int:
 
 @contextlib.contextmanager
 def one_at_a_time(
-    mb: float, *, patience_s: float = PATIENCE_S, lock: Path | None = None
+    mb: float,
+    *,
+    patience_s: float = PATIENCE_S,
+    lock: Path | None = None,
+    abandoned: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
     """Wait until no other job with raised memory runs on this machine, and until it has ``mb``.
 
@@ -201,13 +205,15 @@ def one_at_a_time(
         How long to wait, s.
     lock
         File that is held meanwhile; one for each user and machine if None.
+    abandoned
+        Whether nobody waits for this job any more: no watchdog sees that yet.
 
     Raises
     ------
     MemoryError
         The memory did not become available, or the machine does not have as much.
     KeyboardInterrupt
-        The process that started this one is gone: no watchdog sees that yet.
+        It was abandoned meanwhile.
     """
     if mb > machine.memory_total_mb():
         raise MemoryError(f"another attempt would need {mb:.0f} MB, which is more than there is")
@@ -215,7 +221,7 @@ def one_at_a_time(
     place = Path(machine.runtime_directory() or machine.cache_directory())
     place.mkdir(parents=True, exist_ok=True)
     path = lock or place / f"unglow-{host()}.lock"
-    end, parent = time.monotonic() + patience_s, os.getppid()
+    end = time.monotonic() + patience_s
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "r+") as held:
         announced = False
@@ -223,7 +229,7 @@ def one_at_a_time(
             if not announced:
                 log.info("waiting until %.0f MB are free and no other such job runs", mb)
                 announced = True
-            if os.getppid() != parent:
+            if abandoned():
                 raise KeyboardInterrupt
             if time.monotonic() > end:
                 if not is_ours:

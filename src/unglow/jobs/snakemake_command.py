@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
+from unglow.core.files import parse_whole
 from unglow.core.machine import cache_directory
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def set_options(words: Sequence[str], options: Mapping[str, tuple[str, str]]) ->
         made = _set_key(made, option, key, value)
         if option == "--set-resources" and key.endswith(":mem_mb"):
             limits = [word.removeprefix("mem_mb=") for word in words if word.startswith("mem_mb=")]
-            if any(limit.isdigit() and int(limit) < int(value) for limit in limits):
+            known = [limit for limit in map(parse_whole, limits) if limit is not None]
+            if any(limit < int(value) for limit in known):
                 made = _set_key(made, "--resources", "mem_mb", value)
     return made
 

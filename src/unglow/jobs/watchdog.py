@@ -40,8 +40,8 @@ GRACE_S = 5.0
 
 # CPU, s, that an idle event loop may use in `STALL_S`.
 _IDLE_CPU_S = 0.1
-# More between two looks, s, is time that the machine has slept.
-_AWAKE_S = 2.0
+AWAKE_S = 2.0
+"""More between two looks, s, is time that the machine has slept."""
 # Processes that end together with the job do so in this time, s.
 _DYING_S = 0.2
 _DUMP = signal.SIGUSR1
@@ -121,7 +121,7 @@ def stall_reason(pids: Iterable[int], pid: int) -> Reason:
     return found._replace(helps=found.helps.format(pid=pid))
 
 
-class _Idleness:
+class Idleness:
     """Looks for stalls of a job, says when one begins and ends, and keeps why."""
 
     def __init__(self, pid: int, on_stall: Callable[[float, Reason, bool], None]) -> None:
@@ -285,7 +285,7 @@ def watch(
 
     group = machine.find_kills_file(pid)
     killed_before = count_kernel_kills(group)
-    sampler, idleness = Sampler(pid, interval_s=interval_s), _Idleness(pid, on_stall)
+    sampler, idleness = Sampler(pid, interval_s=interval_s), Idleness(pid, on_stall)
     spent, timed_out, alone = 0.0, False, False
     said = bytearray()
     last = due = time.monotonic()
@@ -293,7 +293,7 @@ def watch(
         taken = sampler.take()
         on_sample(taken)
         now = time.monotonic()
-        step, last = min(now - last, _AWAKE_S), now
+        step, last = min(now - last, AWAKE_S), now
         spent += step
         idleness.sample(step, taken, sampler.pids)
         timed_out = limit_s is not None and spent >= limit_s

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
-from unglow.core.files import number_lines, read_text, split
+from unglow.core.files import number_lines, parse_whole, read_text, split
 from unglow.core.printable import clean, compose, shorten
 
 if TYPE_CHECKING:
@@ -85,9 +85,10 @@ class _Row:
         value = self.text(column)
         if value is None:
             return None
-        if not value.isdecimal() or int(value) < 1:
+        number = parse_whole(value)
+        if not number:
             self.refuse(column, f"'{value}' is no whole number from 1; give one")
-        return int(value)
+        return number
 
     def truth(self, column: str) -> bool:
         value = self.text(column) or "false"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from unglow import __version__
+from unglow.core.files import parse_whole
 from unglow.core.levels import LEVELS
 from unglow.core.reasons import DETAILS, helped_by_landmarks
 from unglow.io.detection_results import read_candidates
@@ -128,8 +129,7 @@ def _reasons(pair: Pair) -> list[str]:
 
 
 def _parse_count(text: object) -> int | None:
-    digits = str(text if text is not None else "")
-    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else None
+    return parse_whole(str(text))
 
 
 def _scale(scale: Scale) -> dict[str, Any]:

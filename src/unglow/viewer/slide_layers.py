@@ -194,13 +194,14 @@ class SlideLayers:
 
     @cached_property
     def _frame(self) -> Frame | None:
-        """The raw images in the frame; None if they are not there, or not those of the results."""
+        """The raw images in the frame; None without them or a map, or if they are others."""
         with suppress(*UNREADABLE):
             known = raw_slide(self._pair.results, self._pair.names[0])
             if known is None:
                 return None
             prints = tuple(fingerprint(header) for header in known.headers)
-            if prints == self._record.fingerprints:
+            has_maps = self.maps.keys() >= {*self._slide.moved_cycles}
+            if has_maps and prints == self._record.fingerprints:
                 with ExitStack() as stack:  # the images are open until this is dropped
                     reader = stack.enter_context(SlideReader(known.headers))
                     weakref.finalize(self, stack.pop_all().close)

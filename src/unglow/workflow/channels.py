@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.core.files import parse_whole
 from unglow.core.progress import step
 from unglow.io.raw_images import survey_blocks
 from unglow.workflow.channel_signal import measure, usable
@@ -332,8 +333,9 @@ def _find_named(term: str, channels: Sequence[ChannelInfo]) -> list[int]:
 def _find_one(term: str, channels: Sequence[ChannelInfo], where: str) -> int:
     """Return the number of one channel."""
     found = _find_named(term, channels)
-    if not found and term.isdecimal() and int(term) < len(channels):
-        found = [int(term)]
+    number = parse_whole(term)
+    if not found and number is not None and number < len(channels):
+        found = [number]
     if len(found) > 1:
         raise InputError(
             f"{where} has {len(found)} channels named '{term}'; give the number of one, from "

@@ -4,19 +4,14 @@ The rules call these functions with their ``workflow``. tests/unit/workflow/test
 looks whether the names are there in the versions that are installed; `make oldest` does so with the
 oldest ones.
 
-`SlurmWatch` does what the executor of Slurm does not: it waits for a controller that is away, and
-gives up lost jobs.
+`SlurmWatch` does what the executor of Slurm does not: it gives up lost jobs.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import math
 import os
 import sys
-import threading
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,25 +21,13 @@ from unglow.telemetry.recording.run import surroundings
 from unglow.workflow.job_graph import limit_of
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncIterator,
-        Callable,
-        Container,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
 
 
-LOOK_S = 15.0
-"""Slurm is asked how jobs are at least so often, s: of all of them together."""
-ABSENCE_S = 900.0
-"""A Slurm that does not answer is waited for so long before a job is submitted, s."""
 UNKNOWN = "UNKNOWN"
 """State of a job that nobody knows any more."""
-# How long a command of Slurm may take while Snakemake waits for it, and between two of them, s.
-_PATIENCE_S, _ASK_S = 10.0, 5.0
+# How long a command of Slurm may take while Snakemake waits for it, s.
+_PATIENCE_S = 10.0
 # States that the executor takes for passing, and a job does not come back from.
 _FOR_GOOD = ("PREEMPTED", "REVOKED")
 _LONGER = (
@@ -70,8 +53,6 @@ _REMEDIES = {
 class SlurmWatch:
     """Looks after jobs of Slurm that its executor waits for."""
 
-    _asking: threading.Lock = field(default_factory=threading.Lock)
-    _answered: float = -math.inf
     _seen: set[str] = field(default_factory=set)
     _ended_before: dict[str, str] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set)
@@ -85,7 +66,6 @@ class SlurmWatch:
         listed = _queue() if job_ids else None
         if listed is None:
             return {}, []
-        self._answered = time.monotonic()
         states = find_ended(job_ids, listed, self._seen)
         self._seen.update(listed)
         certain = {job: s for job, s in states.items() if self._ended_before.get(job) == s}
@@ -93,26 +73,6 @@ class SlurmWatch:
         warnings = set(explain_hopeless(job_ids, listed).values()) - self._warned
         self._warned |= warnings
         return certain, sorted(warnings)
-
-    def wait_until_slurm_answers(self, *, patience_s: float = ABSENCE_S) -> Iterator[str]:
-        """Wait for a controller that is away before a job is submitted, which would fail.
-
-        Yields a message when the waiting starts, and one when it has ended.
-        """
-        with self._asking:  # jobs are submitted by several threads
-            started = time.monotonic()
-            if started < self._answered + LOOK_S:
-                return
-            if _queue() is not None:
-                self._answered = started
-                return
-            yield f"Slurm does not answer: waiting up to {patience_s / 60:.0f} min to submit jobs."
-            while time.monotonic() < started + patience_s:
-                time.sleep(min(_ASK_S, patience_s))
-                if _queue() is not None:
-                    self._answered = time.monotonic()
-                    yield f"Slurm answers again, after {self._answered - started:.0f} s."
-                    return
 
 
 def find_ended(
@@ -222,45 +182,23 @@ def start_jobs_at_once(workflow: Any) -> None:
         scheduler.job_rate_limiter = None
 
 
-def shorten_poll_interval(workflow: Any) -> None:
-    """On a batch system: look how jobs are at least every `LOOK_S`.
+def give_up_lost_jobs(workflow: Any, warn: Callable[[str], object]) -> None:
+    """With Slurm: end jobs that its executor would wait for without end (`SlurmWatch`).
 
-    The executor of Slurm waits 10 s longer after each look that found no job done, up to three
-    minutes, and has no option for that: a short job would wait for its turn longer than it runs.
+    In snakemake-executor-plugin-slurm 2.8, ``check_active_jobs`` takes PREEMPTED and REVOKED for
+    states that pass, and asks again for ever for a job that neither squeue nor sacct lists. Both
+    are to be reported there as failed; then this is not needed. ``warn`` is called with messages.
     """
-    executor = _executor(workflow)
-    if hasattr(executor, "next_seconds_between_status_checks"):
-
-        async def rest() -> None:
-            seconds = executor.next_seconds_between_status_checks
-            await asyncio.sleep(min(seconds, LOOK_S))
-
-        executor.sleep = rest
-
-
-def tolerate_slurm_outages(workflow: Any, warn: Callable[[str], object]) -> None:
-    """With Slurm: wait for a controller that is away, and never wait without end (`SlurmWatch`).
-
-    Its executor counts a job that could not be handed over as one that failed, and waits without
-    end for jobs that were preempted or that nobody knows. ``warn`` is called with messages.
-    """
-    plugin, executor = workflow.executor_plugin, _executor(workflow)
+    plugin, executor = workflow.executor_plugin, getattr(workflow.scheduler, "_executor", None)
     if plugin is None or plugin.name != "slurm" or executor is None:
         return
-    submit, check, watch = executor.run_job, executor.check_active_jobs, SlurmWatch()
-
-    def say(messages: Iterable[str]) -> None:
-        for message in messages:
-            warn(message)
-
-    def patiently(job: Any) -> None:
-        say(watch.wait_until_slurm_answers())
-        submit(job)
+    check, watch = executor.check_active_jobs, SlurmWatch()
 
     async def checked(active_jobs: Any) -> AsyncIterator[Any]:
         waiting = [job async for job in check(active_jobs)]
         states, warnings = watch.look([str(job.external_jobid) for job in waiting])
-        say(warnings)
+        for message in warnings:
+            warn(message)
         for job in waiting:
             state = states.get(str(job.external_jobid))
             if state is None:
@@ -272,8 +210,4 @@ def tolerate_slurm_outages(workflow: Any, warn: Callable[[str], object]) -> None
                 logs = [str(job.aux["slurm_logfile"])]
                 executor.report_job_error(job, msg=message, aux_logs=logs)
 
-    executor.run_job, executor.check_active_jobs = patiently, checked
-
-
-def _executor(workflow: Any) -> Any:
-    return getattr(workflow.scheduler, "_executor", None)
+    executor.check_active_jobs = checked

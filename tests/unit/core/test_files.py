@@ -280,3 +280,16 @@ def test_a_name_that_is_none_of_a_file_below_is_left_out(tmp_path, name):
     listed = Listed.read(path)
     assert list(listed.digests) == [tmp_path / "good"]
     assert not listed.whole
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("007", 7),
+        ("9" * 18, 10**18 - 1),
+        *((text, None) for text in ("", "-1", "1.0", "\u0663", "9" * 5000, " 1", "1_0")),
+    ],
+)
+def test_a_whole_number_is_digits_and_not_thousands_of_them(text, number):
+    assert files.parse_whole(text) == number

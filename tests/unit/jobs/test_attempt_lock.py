@@ -196,17 +196,12 @@ def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["kept", "x"]
 
 
-def test_where_no_number_can_be_taken_everything_goes_on(tmp_path, caplog):
+def test_where_no_number_can_be_taken_nothing_runs(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / ".a.csv.1.partial").touch()
-    lock = AttemptLock.take(tmp_path / "file" / "job", [tmp_path / "a.csv"])
-    assert lock == AttemptLock()
-    assert caplog.text.rstrip().endswith(
-        "telemetry is lost, and earlier attempts, if any still run, are not held back: "
-        f"{tmp_path}/file/job could not be written (Not a directory)"
-    )
+    with pytest.raises(UnglowError, match=r"could not be written .*file away, then run again"):
+        AttemptLock.take(tmp_path / "file" / "job", [tmp_path / "a.csv"])
     assert (tmp_path / ".a.csv.1.partial").exists()
-    lock.check()
     assert AttemptLock.take(None, ()) == AttemptLock()
 
 

@@ -193,15 +193,23 @@ def test_the_log_is_started_again_and_holds_what_the_package_says(tmp_path):
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("way", ["logs", "telemetry"])
-def test_a_record_or_log_that_cannot_be_written_costs_no_result_and_hides_no_error(tmp_path, way):
-    (tmp_path / way).write_text("a file in the way")
+def test_a_log_that_cannot_be_written_costs_no_result_and_hides_no_error(tmp_path):
+    (tmp_path / "logs").write_text("a file in the way")
     assert run(tmp_path, "open('result', 'w').write('x')").returncode == 0
     assert (tmp_path / "result").read_text() == "x"
     done = run(tmp_path, "from unglow.core.errors import InputError\nraise InputError('Fix it.')")
     assert done.returncode == 1
     assert "align (S1, SYTO9): Fix it." in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_without_a_lock_against_earlier_attempts_nothing_runs(tmp_path):
+    (tmp_path / "telemetry").write_text("a file in the way")
+    done = run(tmp_path, "open('result', 'w').write('x')")
+    assert done.returncode == 1
+    assert "could not be written (Not a directory)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "result").exists()
 
 
 def test_a_full_disk_under_the_log_hides_no_error(tmp_path):

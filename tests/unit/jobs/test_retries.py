@@ -209,20 +209,43 @@ def test_an_attempt_that_waits_for_another_one_does_not_say_that_memory_is_short
     assert "became free" not in str(error.value)
 
 
-def test_an_attempt_whose_launcher_is_gone_does_not_wait(tmp_path):
-    code = (
-        "import os, sys, time; from unglow.core.machine import memory_total_mb\n"
-        "from unglow.jobs.retries import one_at_a_time; from pathlib import Path\n"
-        "if os.fork(): time.sleep(0.5); os._exit(0)\n"
-        "try:\n"
-        "    with one_at_a_time(memory_total_mb() * 0.999, lock=Path('lock')): pass\n"
-        "except KeyboardInterrupt: Path('gone').touch()\n"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
-    end = time.monotonic() + 30
-    while not (tmp_path / "gone").exists():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+WAITING = """
+from pathlib import Path
+from unglow.core.machine import memory_total_mb
+from unglow.jobs.launcher import ParentProcess
+from unglow.jobs.retries import one_at_a_time
+
+parent = ParentProcess.here()
+Path("waits").touch()
+try:
+    with one_at_a_time(memory_total_mb() * 0.999, lock=Path("lock"), abandoned=parent.gone): pass
+except KeyboardInterrupt:
+    Path("gone").touch()
+"""
+# Snakemake runs a script in a shell, which outlives a Snakemake that is killed.
+LAUNCHING = """
+import subprocess, sys
+from unglow.jobs.launcher import announce
+
+announce(in_job=False)
+subprocess.run([sys.argv[1], "-c", '"$0" waiting.py; true', sys.executable])
+"""
+
+
+def test_an_attempt_whose_snakemake_is_killed_does_not_wait(tmp_path):
+    (tmp_path / "waiting.py").write_text(WAITING)
+    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHING, "/bin/sh"], cwd=tmp_path)
+    wait_for(tmp_path / "waits")
+    launcher.kill()
+    launcher.wait()
+    wait_for(tmp_path / "gone")
+
+
+def wait_for(path, patience_s=30):
+    end = time.monotonic() + patience_s
+    while not path.exists():
+        assert time.monotonic() < end, f"{path.name} did not come"
+        time.sleep(0.05)
 
 
 def test_an_attempt_that_needs_more_than_the_machine_has_does_not_wait(tmp_path):

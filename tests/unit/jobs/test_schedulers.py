@@ -295,23 +295,3 @@ def test_a_state_counts_once_it_is_reported_twice_and_advice_is_given_once(tools
     tools("sacct", "", 1)
     assert watch.look(["3", "4"]) == ({}, [])  # reported, but something else
     assert watch.look(["3", "4"]) == ({"3": "UNKNOWN"}, [])
-
-
-def test_a_controller_that_is_away_is_waited_for(tools, monkeypatch):
-    watch = internals.SlurmWatch()
-    tools("squeue", "", 1)
-
-    def come_back(seconds):
-        tools("squeue", "")
-
-    monkeypatch.setattr(time, "sleep", come_back)
-    first, last = watch.wait_until_slurm_answers()
-    assert first == "Slurm does not answer: waiting up to 15 min to submit jobs."
-    assert last == "Slurm answers again, after 0 s."
-    tools("squeue", "", 1)
-    assert list(watch.wait_until_slurm_answers()) == []  # it has answered just now
-
-
-def test_a_controller_that_stays_away_is_not_waited_for_without_end(tools, monkeypatch):
-    tools("squeue", "", 1)
-    assert len(list(internals.SlurmWatch().wait_until_slurm_answers(patience_s=0.01))) == 1

@@ -76,6 +76,7 @@ def test_the_older_form_names_backgrounds_by_their_filter(table):
         (",100,", ",long,", "line 3, column exposure: 'long' is no time above 0;"),
         ("TRUE", "yes", "line 3, column remove: 'yes' is neither TRUE nor FALSE;"),
         ("3,2,CD3", "3,two,CD3", "line 4, column cycle_number: 'two' is no whole number from 1;"),
+        ("3,2,CD3", f"3,{'9' * 5000},CD3", "line 4, column cycle_number: '9999"),
         ("2,1,AF", "1,1,AF", "line 3, column channel_number: 1 follows 1; rows stand for"),
         ("background", "backgroud", "line 1, column 4: there is no column 'backgroud'; did"),
         ("marker_name", "name of it", "line 1: no column marker_name;"),

@@ -256,6 +256,7 @@ def test_an_attempt_is_profiled_from_outside_where_it_may_be(tmp_path, may_attac
         attempt.leave_job()
         os._exit(0)
     attempt.forked(pid)
+    attempt.spy_on(pid)
     attempt.sample(Sample())  # which starts py-spy
     assert os.read(reading, 1) == b""  # the job has ended
     os.close(reading)

@@ -266,8 +266,16 @@ def test_channels_as_imaged_are_shown_where_the_raw_images_are(tmp_path, monkeyp
         "CD8 before and after blink imaged-4 corrected-3",
         "CD8 and AF side imaged-4 imaged-1",
     ]
-    for shape in ((96, 130), ()):  # images of others, and none
-        raw_slides.slide(tmp_path, shape=shape) if shape else shutil.rmtree("raw")
+
+    def remove_map():
+        (place / "registration/1-2/transform.json").unlink()
+
+    def restore_map_of_other_images():
+        moved.save(place / "registration/1-2/transform.json")
+        raw_slides.slide(tmp_path, shape=(96, 130))
+
+    for change in (remove_map, restore_map_of_other_images, lambda: shutil.rmtree("raw")):
+        change()
         with Seen(tmp_path / "results") as seen:
             less = seen.json("pair/s1/pair.json")
         titles = [one["title"] for one in (*less["layers"], *less["presets"])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import re
 import tomllib
@@ -15,11 +14,9 @@ from snakemake import __version__ as snakemake_version
 from snakemake.scheduling import job_scheduler
 
 from unglow.workflow.snakemake_internals import (
-    LOOK_S,
     NEXT_MAJOR,
-    shorten_poll_interval,
+    give_up_lost_jobs,
     start_jobs_at_once,
-    tolerate_slurm_outages,
     unknown_version,
 )
 
@@ -36,9 +33,8 @@ def test_the_scheduler_has_the_limiter_and_the_executor():
 
 def test_the_executor_of_slurm_has_what_is_replaced():
     slurm = pytest.importorskip("snakemake_executor_plugin_slurm", reason=NO_SLURM)
-    for name in ("run_job", "check_active_jobs", "report_job_error", "report_job_success", "sleep"):
+    for name in ("check_active_jobs", "report_job_error", "report_job_success"):
         assert callable(getattr(slurm.Executor, name))
-    assert "next_seconds_between_status_checks" in inspect.getsource(slurm)
     assert "slurm_logfile" in inspect.getsource(slurm)
 
 
@@ -49,29 +45,13 @@ def test_jobs_are_started_at_once_on_this_machine_alone(local):
     assert (scheduler.job_rate_limiter is None) is local
 
 
-def test_an_executor_that_waits_for_minutes_waits_no_longer_than_that(monkeypatch):
-    waited = []
-
-    async def sleep(seconds):
-        waited.append(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    executor = SimpleNamespace(next_seconds_between_status_checks=180)
-    shorten_poll_interval(SimpleNamespace(scheduler=SimpleNamespace(_executor=executor)))
-    asyncio.run(executor.sleep())
-    executor.next_seconds_between_status_checks = 1
-    asyncio.run(executor.sleep())
-    assert waited == [LOOK_S, 1]
-
-
 @pytest.mark.parametrize("plugin", [None, SimpleNamespace(name="local")])
 def test_other_executors_are_left_alone(plugin):
     executor = SimpleNamespace()
     workflow = SimpleNamespace(
         executor_plugin=plugin, scheduler=SimpleNamespace(_executor=executor)
     )
-    tolerate_slurm_outages(workflow, print)
-    shorten_poll_interval(workflow)
+    give_up_lost_jobs(workflow, print)
     assert not vars(executor)
 
 

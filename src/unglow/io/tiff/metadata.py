@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET  # attributes are read, nothing is resolved
 
-from unglow.core.files import read_file
+from unglow.core.files import parse_whole, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -268,7 +268,7 @@ def _add_comet(channel: AcquiredChannel, described: ET.Element) -> AcquiredChann
     return replace(
         channel,
         filter=described.get("FluorescenceChannel", ""),
-        cycle=int(cycle) if cycle.isdecimal() else None,
+        cycle=parse_whole(cycle),
     )
 
 
@@ -285,7 +285,7 @@ def _read_macsima(
         name=values.get("Biomarker") or values.get("Dye") or antigen or channel.name,
         filter=values.get("Fluorochrome") or values.get("Dye") or channel.filter,
         exposure=time if channel.exposure is None else channel.exposure,
-        cycle=int(cycle) if cycle.isdecimal() else None,
+        cycle=parse_whole(cycle),
         is_blank=scan.lower() in _UNSTAINED,
     )
 

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core import machine
 from unglow.core.files import open_file
-from unglow.jobs.memory_limit import mentions_memory
+from unglow.core.process import words_of
+from unglow.jobs.memory_limit import MachineMemory, mentions_memory
 from unglow.jobs.outcomes import FROM_OUTSIDE, raise_mb
 from unglow.jobs.snakemake_command import set_options, snakemake_words
-from unglow.jobs.watchdog import count_kernel_kills
+from unglow.jobs.watchdog import Idleness, Reason, count_kernel_kills
 from unglow.telemetry.attempt_files import attempt_file, take_number
 from unglow.telemetry.jsonl import SUFFIX, parse_line, texts
-from unglow.telemetry.recording import SPANS_VARIABLE
+from unglow.telemetry.recording import SPANS_VARIABLE, profiler
 from unglow.telemetry.recording.attempt import Attempt, Sample
 from unglow.telemetry.recording.sampler import Sampler
 
@@ -37,6 +38,9 @@ JOBS = "jobs"
 """Directory of such attempts, below that of all telemetry."""
 _UNSAFE = re.compile(r"[^\w.=,-]")
 _LONGEST_NAME = 80
+# A stall grows by at most this from one look to the next, s.
+_LONGEST_STEP_S = 10.0
+_PYTHON = re.compile(r"(.*/)?python[\d.]*")
 # What is summed up over the processes of a job.
 _SUMS = ("cpu_s", "read", "written")
 
@@ -99,7 +103,11 @@ class WatchedAttempt:
         path = attempt_file(directory, take_number(directory))
         unknown = {"attempt": 1, "declared_mb": None, "threads": 1, "limit_s": None, "log": ""}
         job = {"rule": rule, "wildcards": wildcards, **unknown, **declared, "recorded": "outside"}
-        self._attempt = Attempt(path, time.monotonic(), job)
+        wanted = profiler.is_wanted(rule)
+        self._attempt = Attempt(path, time.monotonic(), job, profiled=wanted)
+        self._before = MachineMemory.now()
+        self._idleness: Idleness | None = None
+        self._looked_at = 0.0
         self.clock = time.monotonic() - self._attempt.t
         self._samplers: list[Sampler] = []
         self._taken: list[Sample] = []
@@ -158,6 +166,8 @@ class WatchedAttempt:
         self.scripts += [script] if script else []
         self._samplers.append(Sampler(pid))
         self._attempt.forked(pid)
+        self._idleness = self._idleness or Idleness(pid, self._report_stall)
+        self._looked_at = time.monotonic()
         self.look()
 
     def look(self) -> None:
@@ -174,8 +184,23 @@ class WatchedAttempt:
             self.gone_since = None
             self._kills.look(self.pids[-1])
             self._attempt.sample(replace(taken, peak_mb=self.peak_mb))
+            self._look_closer(taken)
         elif was_alive or self.gone_since is None:
             self.gone_since = time.monotonic()
+
+    def _look_closer(self, taken: Sample) -> None:
+        """Look whether the job stalls, and into its first Python process if that is wanted."""
+        now = time.monotonic()
+        step, self._looked_at = min(now - self._looked_at, _LONGEST_STEP_S), now
+        if self._idleness is not None:
+            self._idleness.sample(step, taken, self.pids)
+        if self._attempt.lacks_spy:
+            python = next((p for p in self.pids if _PYTHON.fullmatch((*words_of(p), "")[0])), None)
+            if python is not None:
+                self._attempt.spy_on(python)
+
+    def _report_stall(self, seconds: float, why: Reason, over: bool) -> None:  # noqa: FBT001 (called so)
+        self._attempt.stall(seconds, why._asdict(), over=over)
 
     def step(self, source: str, line: Mapping[str, Any]) -> None:
         """Copy a line about a step that a process of it has written.
@@ -206,6 +231,11 @@ class WatchedAttempt:
             at_once = self._most_at_once >= self.peak_mb
             peak_of = "several processes" if at_once else "one process"
             measured |= {"peak_mb": round(self.peak_mb, 2), "peak_of": peak_of}
+        if self._idleness is not None and self._idleness.stall.longest_s:
+            measured["stalled_seconds"] = round(self._idleness.stall.longest_s)
+        others = [mb for sampler in self._samplers for mb in sampler.others()]
+        measured |= self._before.compare((), self._sum.written, others)
+        self._attempt.finish_spy()
         self._attempt.end(log_tail=log, **{**measured, **ending})
         self._samplers.clear()
 

@@ -169,10 +169,18 @@ class Attempt:
             self._stacks.stop()
 
     def forked(self, pid: int) -> None:
-        """Record the process that the job itself runs in."""
+        """Record a process that the job runs in."""
         process = {"pid": pid, "started": read_start_ticks(pid)}
         self._file.write({"kind": "process", "t": round(self.t, 4), **process})
-        if self._profile is not None and not self._no_spy:
+
+    @property
+    def lacks_spy(self) -> bool:
+        """Whether stacks are to be taken from outside, and nobody does."""
+        return self._profile is not None and not self._no_spy and self._py_spy is None
+
+    def spy_on(self, pid: int) -> None:
+        """Have the stacks of a Python process of the job taken, if they are wanted."""
+        if self._profile is not None and self.lacks_spy:
             job = profiler.Profiled(pid, self._clock, interval_s())
             self._py_spy = profiler.PySpy(self._profile, self._spy, job, log.warning)
 

@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -85,9 +86,14 @@ def permit(pid: int) -> None:
     _prctl(_PR_SET_PTRACER, pid)
 
 
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
 def _prctl(option: int, value: int) -> None:
     with contextlib.suppress(OSError, AttributeError):  # not Linux
-        ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+        _libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
 class Profiled(NamedTuple):
@@ -176,6 +182,7 @@ class PySpy:
         words += ["--idle", "--rate", f"{1 / self._job.interval_s:.0f}"]
         words += ["--pid", str(self._job.pid), "--output", f"/proc/self/fd/{self._stacks}"]
         with contextlib.suppress(OSError, subprocess.SubprocessError):
+            _libc()  # before the fork: another thread might hold the lock of the loader
             self._process = subprocess.Popen(  # noqa: S603 (found by `program`)
                 words,
                 stdin=subprocess.DEVNULL,
@@ -183,7 +190,7 @@ class PySpy:
                 stderr=subprocess.DEVNULL,
                 pass_fds=[self._stacks],
                 process_group=0,  # Ctrl-C is for the job alone
-                preexec_fn=die_with_parent,  # noqa: PLW1509 (the watchdog has one thread)
+                preexec_fn=die_with_parent,  # noqa: PLW1509 (nothing but a system call)
             )
 
     def _resume_job(self) -> None:
