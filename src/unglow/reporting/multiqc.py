@@ -106,6 +106,9 @@ _PAIRS = (
     _STATUS,
     _Column("reasons", "Reasons", "Why it is not ok", {"scale": False}),
     _Column("notes", "Notes", "What was done otherwise than usual", {"scale": False}),
+    _Column(
+        "outdated", "Outdated", "Other settings, versions or inputs than now", {"scale": False}
+    ),
     _Column("gain", "Gain", "By the default method", {"format": "{:,.4g}", "scale": False}),
     _Column("interval", "95 % interval", "Of the gain", {"scale": False}),
     _Column("method", "Method", "That the gain is by", {"scale": False}),
@@ -179,7 +182,7 @@ def _pairs(named: Mapping[str, Mapping[str, str]]) -> Values:
     for name, row in named.items():
         ends = [row.get(key) for key in ("gain_low95", "gain_high95")]
         texts = {
-            **{key: row.get(key) for key in ("status", "reasons", "notes", "method")},
+            **{key: row.get(key) for key in ("status", "reasons", "notes", "outdated", "method")},
             "interval": " to ".join(map(str, ends)) if all(ends) else "",
         }
         safe = {key: _escape(text or "") for key, text in texts.items()}

@@ -46,8 +46,6 @@ Known = dict[str, tuple[object, list[dict[str, Any]]]]
 """Rows as they were made of files, and the state of these; by the place of pair or slide."""
 # A run in this state may have left a pair undone without any fault.
 _NO_FAULT = ("ok", "interrupted", RUNNING)
-_LAST = ("detect", "figures")
-# The last jobs of a pair.
 _NEEDED = ("sample", "dye", "status")
 # Directories of a results directory that hold no pairs.
 _RECORDS = ("telemetry", "benchmarks", "logs")
@@ -103,10 +101,14 @@ def rows_of(results: Path, history: History, known: Known | None = None) -> list
 
 def _is_made_again(row: Mapping[str, Any], results: Path) -> bool:
     """Whether the last jobs of a row have ended since summary.tsv was written, as a run began."""
-    last = ("slide_subtract", "slide_figures") if row.get("background_channel") else _LAST
-    place = results / row["sample"] if last is not _LAST else place_of(results, row)
-    written = [read_written_ns(list_of(place, job)) for job in last]
-    return min(written) > read_written_ns(results / "summary.tsv")
+    place, search, figures = place_of(results, row), "detect", "figures"
+    if row.get("background_channel"):
+        place, search, figures = results / row["sample"], "slide_subtract", "slide_figures"
+    table, searched, drawn = (
+        read_written_ns(path)
+        for path in (results / "summary.tsv", list_of(place, search), list_of(place, figures))
+    )
+    return searched > table and (not drawn or drawn > table)
 
 
 def _explain(row: Mapping[str, Any], results: Path, known: Known) -> list[dict[str, Any]]:

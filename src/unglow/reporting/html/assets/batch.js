@@ -98,7 +98,7 @@ class Batch {
 
   why(r) {
     const outlying = r.outlier.length ? outlyingText(r.outlier, r.pair, this.model) : "";
-    return [r.pair.reasons, outlying].filter(Boolean).join(" ");
+    return [r.pair.outdated && "Outdated: " + r.pair.outdated + ".", r.pair.reasons, outlying].filter(Boolean).join(" ");
   }
 
   fillControls() {

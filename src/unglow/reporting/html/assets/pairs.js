@@ -184,6 +184,7 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     reasonsOf(pair.reasons, pair.details, place),
     incident && incident.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), incident.helps) : null,
     outlier.length ? message("Differs from the other pairs of its dye: " + outlyingText(outlier, pair, model) + ".") : null,
+    outdatedOf(pair),
     reasonsOf(pair.notes, pair.details, place),
     el("div", { class: "columns" }, picture, el("div", {}, results, others)),
     more.childElementCount ? folded("More numbers", () => more, { key: "more " + name }) : null,
