@@ -33,7 +33,7 @@ def refresh_summary(starts=False):
         return [], ""
     try:
         entries = outdated.summary_entries(batch, {}, LOGS, in_run=False)
-        if starts and not (target.exists() or any("outdated" in e for e in entries)):
+        if starts and not any("outdated" in entry for entry in entries):
             return [], ""
         rows = write_summary(
             entries_from(entries),

@@ -142,7 +142,7 @@ def _read_made(lines: Iterable[str]) -> dict[str, Any] | None:
     try:
         made = json.loads(next(texts, "null"))
         return {"params": {**made["params"]}, "inputs": {**made["inputs"]}}
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

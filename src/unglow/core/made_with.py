@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from unglow.core.digests import FOLDER, SUFFIX, Listed, hash_pieces
 from unglow.core.records import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 UNKNOWN = "unknown"
 """Said of results whose list has no record."""
@@ -33,21 +34,23 @@ _LEVELS = 5
 
 def _flatten(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return params of a job, each key of a dictionary on its own: ``settings.fdr``."""
+    plain = to_plain({name: value for name, value in params.items() if name not in LEFT_OUT})
     found: dict[str, Any] = {}
-    for name, value in params.items():
-        plain = None if name in LEFT_OUT else to_plain(value)
-        if isinstance(plain, dict):
-            found |= {f"{name}.{key}": _shorten(inner) for key, inner in plain.items()}
-        elif name not in LEFT_OUT:
-            found[name] = _shorten(plain)
-    return found
+    for name, value in plain.items():
+        if isinstance(value, dict):
+            found |= {f"{name}.{key}": inner for key, inner in value.items()}
+        else:
+            found[name] = value
+    return {name: _shorten(value) for name, value in found.items()}
 
 
 def _shorten(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
     text = json.dumps(value, sort_keys=True)
     if len(text) > _LONGEST:
         return {"sha256": hashlib.sha256(text.encode()).hexdigest()}
-    return json.loads(text)
+    return value
 
 
 class Lists:
@@ -58,27 +61,31 @@ class Lists:
 
     def __init__(self, results: Path = Path()) -> None:
         self.results = results
-        self._folders: dict[str, dict[str, Listed]] = {}
+        self._folders: dict[str, tuple[dict[str, Listed], dict[str, str]]] = {}
 
     def find(self, path: Path) -> Listed:
         """Return a list, which need not exist."""
-        return self._in(str(path.parent)).get(str(path)) or Listed(path, {}, whole=False)
+        return self._in(str(path.parent))[0].get(path.name) or Listed(path, {}, whole=False)
 
-    def digest_of(self, path: Path) -> str | None:
+    def digest_of(self, path: str) -> str | None:
         """Return the digest of a file; None if no list has it."""
-        for place in path.parents[:_LEVELS]:
-            for listed in self._in(f"{place}/{FOLDER}").values():
-                if path in listed.digests:
-                    return listed.digests[path]
+        place = path
+        for _ in range(_LEVELS):
+            place = place.rpartition("/")[0]
+            digest = self._in(f"{place}/{FOLDER}" if place else FOLDER)[1].get(path)
+            if digest is not None or not place:
+                return digest
         return None
 
-    def _in(self, folder: str) -> dict[str, Listed]:
+    def _in(self, folder: str) -> tuple[dict[str, Listed], dict[str, str]]:
+        """Return the lists in a directory by name, and the digests in them by path."""
         if folder not in self._folders:
-            try:
-                paths = sorted(p for p in Path(folder).iterdir() if p.suffix == SUFFIX)
-            except OSError:
-                paths = []
-            self._folders[folder] = {str(path): Listed.read(path) for path in paths}
+            lists: dict[str, Listed] = {}
+            with suppress(OSError, ValueError):
+                paths = sorted(path for path in Path(folder).iterdir() if path.suffix == SUFFIX)
+                lists = {path.name: Listed.read(path) for path in paths}
+            digests = {str(p): d for one in lists.values() for p, d in one.digests.items()}
+            self._folders[folder] = lists, digests
         return self._folders[folder]
 
 
@@ -88,13 +95,13 @@ def record(
     """Return what a job was made with; ``place`` is the directory of its list of digests."""
     lists, found = Lists(), dict[str, Any]()
     given = (([v] if isinstance(v, str) else v) for n, v in inputs.items() if n not in LEFT_OUT)
-    for path in map(Path, chain.from_iterable(given)):
+    for path in chain.from_iterable(given):
         if digest := lists.digest_of(path):
             found[os.path.relpath(path, place)] = digest
-        elif path.is_file():
-            status = path.stat()
+        elif os.path.isfile(path):
+            status = Path(path).stat()
             pieces = hash_pieces(path, status.st_size)
-            found[str(path)] = [status.st_size, status.st_mtime_ns, pieces]
+            found[path] = [status.st_size, status.st_mtime_ns, pieces]
     return {"params": _flatten(params), "inputs": found}
 
 
@@ -102,7 +109,7 @@ def find_changes(
     listed: Listed,
     rule: str,
     params: Mapping[str, Any],
-    inputs: Iterable[str],
+    inputs: Collection[str],
     lists: Lists,
 ) -> Iterator[str]:
     """Yield in words how a job of now would differ from that which made a list.
@@ -127,23 +134,23 @@ def find_changes(
             key = name.removeprefix("settings.")
             section = rule if key == name else _SECTIONS.get(rule, rule)
             yield _describe(f"{section}.{key}", before.get(name), now.get(name))
-    for path in _other_inputs(listed, [*map(Path, inputs)], lists):
+    for path in map(Path, _other_inputs(listed, inputs, lists)):
         yield f"{rule}: another {path.parent.name if path.name == 'zarr.json' else path.name}"
 
 
-def _other_inputs(listed: Listed, inputs: Iterable[Path], lists: Lists) -> Iterator[Path]:
+def _other_inputs(listed: Listed, inputs: Collection[str], lists: Lists) -> Iterator[str]:
     """Yield the inputs that differ, are new, or are no longer given to a job."""
-    recorded, place = (listed.made or {})["inputs"], listed.path.parents[1]
+    recorded, place = (listed.made or {})["inputs"], str(listed.path.parents[1])
     for name, known in recorded.items():
-        path = Path(os.path.normpath(place / name)) if isinstance(known, str) else Path(name)
         if isinstance(known, str):
-            is_same = lists.digest_of(path) == known
-        else:  # results without a digest have no say
-            is_same = path in inputs or path.is_relative_to(lists.results)
-        if not is_same:
-            yield path
+            path = os.path.normpath(f"{place}/{name}")
+            if lists.digest_of(path) != known:
+                yield path
+        # results without a digest have no say
+        elif name not in inputs and not Path(name).is_relative_to(lists.results):
+            yield name
     for path in inputs:
-        known = recorded.get(str(path), recorded.get(os.path.relpath(path, place)))
+        known = recorded.get(path) or recorded.get(os.path.relpath(path, place))
         if known is None or (isinstance(known, list) and not _is_same(path, known)):
             yield path
 
@@ -155,11 +162,11 @@ def _describe(name: str, before: Any, now: Any) -> str:
     return f"{name}: {' -> '.join(texts)}"
 
 
-def _is_same(path: Path, known: list[Any]) -> bool:
+def _is_same(path: str, known: list[Any]) -> bool:
     """Whether a file that no job has published is as it was; its time alone proves nothing."""
     try:
         size, changed_ns, pieces = known
-        status = path.stat()
+        status = Path(path).stat()
         if (status.st_size, status.st_mtime_ns) == (size, changed_ns):
             return True
         return status.st_size == size and hash_pieces(path, status.st_size) == pieces
