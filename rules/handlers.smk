@@ -61,7 +61,7 @@ def refresh_report():
         try:
             page = write_report(place, ending=ending)
             text = f"{page}: open it in a browser."
-            logger.info(text, extra={"page": str(page)})
+            logger.info(text, extra={"ending": True})
         except UnglowError as error:
             unwritten.append(
                 f"{error}\nThe results are not affected; `unglow report {place}` writes the report."
@@ -94,7 +94,7 @@ def finish_run(outcome):
     refused = judged and has_failures(rows) and not batch.settings.allow_failed
     ends_well = outcome == "ok" and not refused
     if ends_well:
-        logger.info(text, extra={"pairs": rows})
+        logger.info(text, extra={"ending": True})
     refresh_report()
     remember_times()
     if ends_well:
@@ -112,5 +112,4 @@ def finish_run(outcome):
     )
     workflow.logger_manager.logfile_hint()
     level = logging.ERROR if failed or outcome == "failed" else logging.WARNING
-    more = {"pairs": rows, "closing": [*unwritten, closing]}
-    end_run("\n".join([text, *unwritten, closing]).strip(), level, more)
+    end_run("\n".join([text, *unwritten, closing]).strip(), level, {"ending": True})

@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 __all__ = [
     "__version__",
     "list_runs",
+    "measure",
     "open_difference",
     "open_results",
     "open_run",
@@ -19,6 +20,7 @@ _MODULES = {
     "open_results": "unglow.results.directory",
     "open_run": "unglow.reporting.runs",
     "list_runs": "unglow.reporting.runs",
+    "measure": "unglow.jobs.outside.measure",
     "run": "unglow.results.start",
     "subtract": "unglow.results.start",
     "span": "unglow.telemetry.recording",

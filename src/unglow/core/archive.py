@@ -227,6 +227,13 @@ class Counts(Saved):
 
     __slots__ = ()
 
+    @classmethod
+    def _check_arrays(cls, arrays: Arrays) -> None:
+        super()._check_arrays(arrays)
+        for name, array in arrays.items():
+            if array.dtype == np.int64 and abs(array.sum(dtype=np.float64)) >= 2**63:
+                raise ValueError(f"{name} counts more than there can be")
+
     def fresh(self) -> Self:
         """Return counts of nothing with the same bins, for another worker."""
         return self.restore(self.parameters, {k: np.zeros_like(a) for k, a in self.arrays.items()})

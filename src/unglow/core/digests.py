@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 FOLDER = "digests"
 """Directory of these files, next to what they list."""
 SUFFIX = ".sha256"
-OF_RUN = ("summary", "multiqc_jobs", "verdict", "report")
-"""Names of the lists of the run itself: its tables, what its jobs took, its verdict, its report."""
+OF_RUN = ("summary", "verdict", "report")
+"""Names of the lists of the run itself: its tables, its verdict, its report."""
 _HEAD = "# SHA-256 of {} files"
 _MADE = "# made with "
 _PIECE, _PIECES = 1 << 16, 64

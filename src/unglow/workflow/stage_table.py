@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partialmethod
-from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from unglow.core.digests import FOLDER, SUFFIX
@@ -278,7 +277,7 @@ STAGES = {
     ),
     "summary": Stage(
         *("run", 1, _time("summary"), SMALL_MB),
-        {"summary": "summary.tsv"} | {PurePath(name).stem: name for name in multiqc.FILES},
+        {"summary": "summary.tsv", "multiqc": multiqc.NAME},
     ),
     "verdict": Stage("run", 1, _time("verdict"), SMALL_MB, {"verdict": "verdict.txt"}),
 }

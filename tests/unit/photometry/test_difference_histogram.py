@@ -166,7 +166,9 @@ def test_a_method_that_a_file_does_not_have_is_refused(tmp_path):
         np.zeros(0, np.int64),
         np.array([1, -2, 3]),
     )
-    for change in ({"missing": of_one_number}, {"counts": none}, {"counts": negative}):
+    beyond = np.full(4, 2**62)  # more than an integer holds, in all
+    counts = ({"counts": none}, {"counts": negative}, {"counts": beyond})
+    for change in ({"missing": of_one_number}, *counts):
         save_arrays(path, kind.content() | change)
         with pytest.raises(StoreError, match=r"linear\.npz is damaged"):
             DifferenceHistogram.load(path)

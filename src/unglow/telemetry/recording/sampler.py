@@ -90,8 +90,11 @@ class Sampler:
         processes that samples would cost more than 1.5 % of a processor.
     """
 
-    def __init__(self, pid: int, interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self, pid: int, interval_s: float = INTERVAL_S, *, without: int | None = None
+    ) -> None:
         self._least_s = self.interval_s = interval_s
+        self._without = without  # a child that is none of its own: who takes the samples
         self._own = _Watched(pid)
         self._tree = {pid: self._own}
         self._last = Sample()
@@ -160,7 +163,7 @@ class Sampler:
         pending = list(self._tree.values())
         for one in pending:  # grows on the way
             for child in one.files.children(all_threads=all_threads):
-                if child not in self._tree:
+                if child not in self._tree and child != self._without:
                     self._tree[child] = _Watched(child)
                     pending.append(self._tree[child])
 
