@@ -20,8 +20,11 @@ def remove_slide_placeholders():
     remove_placeholders(place, batch.slides)
 
 
-def refresh_summary():
-    """Bring the table of all pairs up to date, after a failed run too; return its rows and text."""
+def refresh_summary(starts=False):
+    """Bring the table of all pairs up to date, after a failed run too; return its rows and text.
+
+    As a run starts as well, so that one that is killed leaves nothing that looks new.
+    """
     from unglow.reporting.summary import entries_from, write_summary
     from unglow.results import verdict
 
@@ -29,8 +32,11 @@ def refresh_summary():
     if not target.parent.is_dir():
         return [], ""
     try:
+        entries = outdated.summary_entries(batch, {}, LOGS, in_run=False)
+        if starts and not any("outdated" in entry for entry in entries):
+            return [], ""
         rows = write_summary(
-            entries_from(job_params.summary_entries(batch, {}, LOGS)),
+            entries_from(entries),
             job_params.summary_problems(batch, {}),
             target.parent,
             target,

@@ -30,7 +30,7 @@ rule summary:
     params:
         memory=memory("summary"),
         version=3,
-        entries=of_batch(job_params.summary_entries, logs=LOGS),
+        entries=of_batch(outdated.summary_entries, logs=LOGS),
         problems=of_batch(job_params.summary_problems),
     script:
         "../scripts/summary.py"

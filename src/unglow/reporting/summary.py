@@ -53,7 +53,7 @@ _SPOILT = ("spoilt_share", "spoilt_reasons")
 """Share of the section that is spoilt and excluded, and its parts by reason."""
 _REVIEW = ("reviewed", "accepted", "rejected", *_PURITY)
 COLUMNS = (
-    *(*LEVELS, "status", "reasons", "notes", "channels"),
+    *(*LEVELS, "status", "reasons", "notes", "outdated", "channels"),
     *("model", "rotation_deg", "scale", "shift_x_px", "shift_y_px"),
     *(*_RESIDUALS, "inliers", "blocks", "overlap"),
     *("method", "gain", "gain_low95", "gain_high95", "offset"),
@@ -67,7 +67,10 @@ COLUMNS = (
 _SHARES = ("overlap", "candidates_fdr", "clipped", "spoilt_share")
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
-_OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL, "spot_width_px", *_MARKER[:-1])
+_OPTIONAL = (
+    *(*VARIANT, "notes", "outdated", "control"),
+    *(*_FDR_CONTROL, "spot_width_px", *_MARKER[:-1]),
+)
 """Columns that are omitted where no pair has them."""
 _SHOWN_WITH = {
     **dict.fromkeys(_REVIEW, "reviewed"),
@@ -94,6 +97,8 @@ class Entry:
         Whether the pair is an unstained control.
     groups
         What the sample sheet says about groups and order, by column.
+    outdated
+        What it would be made with now, if that is something else, in words.
     """
 
     names: dict[str, str]
@@ -101,6 +106,7 @@ class Entry:
     logs: str
     control: bool = False
     groups: dict[str, str] = field(default_factory=dict)
+    outdated: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -191,7 +197,8 @@ def write_summary(
 
 
 def _row(entry: Entry, results: Path) -> dict[str, Any]:
-    names = entry.names | ({"control": "true"} if entry.control else {}) | entry.groups
+    more = {"control": "true" if entry.control else "", "outdated": entry.outdated}
+    names = entry.names | {k: v for k, v in more.items() if v} | entry.groups
     return names | _columns(entry, results)
 
 

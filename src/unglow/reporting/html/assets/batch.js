@@ -29,7 +29,8 @@ function outlyingText(outlier, pair, model) {
   }).join(", ");
 }
 
-const whyOf = (r, model) => [r.pair.reasons, outlyingText(r.outlier, r.pair, model)].filter(Boolean).join(" ");
+const markOf = ({ outdated }) => (outdated ? "Outdated: " + outdated + "." : "");
+const whyOf = (r, model) => [markOf(r.pair), r.pair.reasons, outlyingText(r.outlier, r.pair, model)].filter(Boolean).join(" ");
 
 const ANY_REASON = "any spoilt place";
 const UNUSUAL = "outlying values";

@@ -43,6 +43,11 @@ export function reasonsOf(text, why, show) {
   return [plain ? el("p", { class: "message" }, plain) : null, parts];
 }
 
+// Which settings, versions or inputs of results are not those of now.
+export function outdatedOf({ outdated }) {
+  return outdated ? el("p", { class: "message outdated" }, "Outdated: " + outdated + ".") : null;
+}
+
 export function button(text, title, act, attributes) {
   return el("button", { type: "button", title, onclick: act, ...attributes }, text);
 }

@@ -152,6 +152,7 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     reasonsOf(pair.reasons, pair.details, place),
     incident && incident.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), incident.helps) : null,
     outlier.length ? message("Differs from the other pairs of its dye: " + outlyingText(outlier, pair, model) + ".") : null,
+    outdatedOf(pair),
     reasonsOf(pair.notes, pair.details, place),
     el("div", { class: "columns" }, picture, el("div", {}, results, others)),
     viewable ? commandLine("unglow view " + quoted(directoryOf(pair, model)), "the command that opens the viewer") : null);
