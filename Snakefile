@@ -87,6 +87,7 @@ include: "rules/summary.smk"
 onstart:
     preflight.judge()
     refuse_obstacles()
+    refresh_summary(starts=True)
     os.environ[HOOKS] = "1"
     start_jobs_at_once(workflow)
     give_up_lost_jobs(workflow, logger.warning)

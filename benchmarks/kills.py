@@ -47,7 +47,7 @@ PAIR = ("--rotation-deg", "1", "--shift-px", "12", "-9", "--scale", "1.005")
 SLIDE = ("--channels", "6", "--cycles", "2")
 _LOOK_S = 0.03
 _PATIENCE_S = 900.0
-_NO_RESULTS = ("telemetry", "benchmarks", "details", "multiqc")
+_NO_RESULTS = ("telemetry", "benchmarks", "details")
 
 
 @dataclass(frozen=True)

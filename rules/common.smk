@@ -19,7 +19,7 @@ from unglow.jobs.snakemake_command import (
     only_looks,
 )
 from unglow.photometry.gain.scale import METHODS
-from unglow.workflow import job_params
+from unglow.workflow import job_params, outdated
 from unglow.workflow.batch import Batch
 from unglow.workflow.planned_jobs import final_outputs
 from unglow.workflow.job_graph import limit_of

@@ -20,8 +20,11 @@ def remove_slide_placeholders():
     remove_placeholders(place, batch.slides)
 
 
-def refresh_summary():
-    """Bring the table of all pairs up to date, after a failed run too; return its rows and text."""
+def refresh_summary(starts=False):
+    """Bring the table of all pairs up to date, after a failed run too; return its rows and text.
+
+    As a run starts as well, so that one that is killed leaves nothing that looks new.
+    """
     from unglow.reporting.summary import entries_from, write_summary
     from unglow.results import verdict
 
@@ -29,8 +32,11 @@ def refresh_summary():
     if not target.parent.is_dir():
         return [], ""
     try:
+        entries = outdated.summary_entries(batch, {}, LOGS, in_run=False)
+        if starts and not any("outdated" in entry for entry in entries):
+            return [], ""
         rows = write_summary(
-            entries_from(job_params.summary_entries(batch, {}, LOGS)),
+            entries_from(entries),
             job_params.summary_problems(batch, {}),
             target.parent,
             target,
@@ -55,7 +61,7 @@ def refresh_report():
         try:
             page = write_report(place, ending=ending)
             text = f"{page}: open it in a browser."
-            logger.info(text, extra={"page": str(page)})
+            logger.info(text, extra={"ending": True})
         except UnglowError as error:
             unwritten.append(
                 f"{error}\nThe results are not affected; `unglow report {place}` writes the report."
@@ -88,7 +94,7 @@ def finish_run(outcome):
     refused = judged and has_failures(rows) and not batch.settings.allow_failed
     ends_well = outcome == "ok" and not refused
     if ends_well:
-        logger.info(text, extra={"pairs": rows})
+        logger.info(text, extra={"ending": True})
     refresh_report()
     remember_times()
     if ends_well:
@@ -96,7 +102,7 @@ def finish_run(outcome):
             end_run("\n".join(unwritten))
         return
     if refused:  # so that the next run judges again
-        for file in ("<results>/verdict.txt", out.digests("verdict", "run")):
+        for file in ("<results>/verdict.txt", "<results>/details/digests/verdict.sha256"):
             Path(workflow.pathvars.apply(file)).unlink(missing_ok=True)
     failed = any(row["status"] == "failed" for row in rows)
     closing = closing_sentence(
@@ -106,5 +112,4 @@ def finish_run(outcome):
     )
     workflow.logger_manager.logfile_hint()
     level = logging.ERROR if failed or outcome == "failed" else logging.WARNING
-    more = {"pairs": rows, "closing": [*unwritten, closing]}
-    end_run("\n".join([text, *unwritten, closing]).strip(), level, more)
+    end_run("\n".join([text, *unwritten, closing]).strip(), level, {"ending": True})

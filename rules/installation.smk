@@ -14,10 +14,7 @@ LIBRARIES = ("imagecodecs", "msgspec", "numpy", "tifffile")
 
 
 def end_run(text, level=logging.ERROR, more=None):
-    """End with exit status 1 and a text; Snakemake would frame that of an exception.
-
-    A screen shows what is ``more`` in the place of the text.
-    """
+    """End with exit status 1 and a text; Snakemake would frame that of an exception."""
     if find_spec("unglow") is not None:
         from unglow.core.printable import printable
 

@@ -16,10 +16,7 @@ rule summary:
             labels={"figure": "all pairs"},
         ),
         readme="<results>/README.txt",
-        general="<results>/multiqc/unglow_general_mqc.json",
-        pairs="<results>/multiqc/unglow_pairs_mqc.json",
-        spoilt="<results>/multiqc/unglow_spoilt_mqc.json",
-        jobs="<results>/multiqc/unglow_jobs_mqc.json",
+        multiqc="<results>/unglow_mqc.json",
     log:
         logs="<logs>/summary.log",
         telemetry="<telemetry>/summary.jsonl",
@@ -34,7 +31,7 @@ rule summary:
     params:
         memory=memory("summary"),
         version=3,
-        entries=of_batch(job_params.summary_entries, logs=LOGS),
+        entries=of_batch(outdated.summary_entries, logs=LOGS),
         problems=of_batch(job_params.summary_problems),
     script:
         "../scripts/summary.py"

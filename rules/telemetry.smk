@@ -66,21 +66,14 @@ def head_of_run(results):
 
 
 def show_run():
-    """Give the batch to unglow's output; next to Snakemake's own text, print lines about pairs."""
+    """Give the batch to unglow's output."""
     facts = {
         # now: in a module the names of paths mean something else later
         "results": Path(workflow.pathvars.apply("<results>")).absolute(),
         "pairs": [*batch.keys],
         "problems": [problem.message for problem in batch.problems],
     }
-    handlers = workflow.logger_manager.get_log_handlers()
-    if run_recorder is not None and not handlers:
-        from unglow.reporting.terminal.run_output import Mode, PairLines, RunOutput
-
-        if not is_quiet:
-            handlers = [RunOutput(sys.stderr, Mode.PAIRS, snakemake_words(sys.argv))]
-            logger.addHandler(PairLines(handlers[0]))
-    for handler in handlers:
+    for handler in workflow.logger_manager.get_log_handlers():
         if hasattr(handler, "attach"):
             handler.attach(**facts)
 

@@ -99,7 +99,7 @@ def refusal(directory: Path, *words: str) -> str:
 
 def bytes_of(results: Path) -> dict[str, str]:
     """Digest of every result file of every pair, by its path below the results directory."""
-    skipped = ("telemetry", "benchmarks", "details", "multiqc")
+    skipped = ("telemetry", "benchmarks", "details")
     return {
         str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(results.rglob("*"))

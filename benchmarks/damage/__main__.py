@@ -13,5 +13,5 @@ if __name__ == "__main__":
     pin_threads()
     from subcommands import run_command
 
-    commands = ("places", "alarms", "calibration", "faults", "real")
+    commands = ("places", "alarms", "calibration", "cells", "faults", "real")
     sys.exit(run_command("damage", commands, jobs=processors(), keep=True))

@@ -178,9 +178,9 @@ def _reference(folder: Path) -> Found:
 def judge_list(truth: Truth, table: Path) -> Found:
     """Compare counted candidates with the microbes where post shows them; no table is no list.
 
-    A moved half is no place: its microbes are as good as any, where post shows them.
+    A moved half and labelled cells are no place: they are as good as any, where post shows them.
     """
-    places = [one for one in truth.damage if one["kind"] != "half_moved"]
+    places = [one for one in truth.damage if one["kind"] not in ("half_moved", "cells")]
     outside = is_clear(truth.microbes.xy, places, RIM_PX)
     outside &= is_seen(truth.microbes.xy, truth.geometry, truth.spec.pre_frame)
     if any(one["kind"] == "swap" for one in truth.damage):

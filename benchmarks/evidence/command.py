@@ -271,6 +271,13 @@ Not measured: deepBlink, Piscis (both download weights).""",
         printed_by(("real", "verdicts", "--jobs", "2"), ("real", "verdicts", "--jobs", "2")),
     ),
     Section(
+        "cells",
+        "Are labelled cells listed where they are dense?",
+        "Phantoms with three clusters of cells, each of one width and density. *Never*: cells in "
+        "the list with `spoilt: never`, which excludes nothing.",
+        printed_by(("damage", "cells", "--jobs", "2"), ("damage", "cells", "--draws", "5")),
+    ),
+    Section(
         "cost",
         "What does it cost?",
         "Whole runs of the command on a pair, from raw files to figures. Both images count as Mpx. "

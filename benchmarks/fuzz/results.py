@@ -197,7 +197,7 @@ def _calls(path: Path, whole: Path, room: Path) -> Iterator[tuple[str, Callable[
         "verify": (results,),
         "status": (results,),
         "report": (results, "-o", str(room / "report.html")),
-        "compare": (others, results, "-o", str(room / "compare.html")),
+        "compare": (others, results, "-o", str(room / "runs.html")),
         "view": (results, "--static", str(room / "static")),
     }
     arrays = path.suffix == ".npz" or _store_of(path) is not None

@@ -59,7 +59,8 @@ def test_bars_show_name_share_and_seconds_and_names_are_text(report, browse):
 def test_a_call_is_seen_alone_described_and_left_again(report, browse):
     click = """
       const words = (bar) => bar.textContent;
-      const fit = () => [...view.flames.inside.children].find((b) => words(b).startsWith("fit"));
+      const bars = () => [...view.flames.bars.querySelectorAll("button")];
+      const fit = () => bars().find((b) => words(b).startsWith("fit"));
       fit().click();
     """
     opened = browse(acted(report, click))
@@ -81,7 +82,7 @@ def test_a_chosen_time_shows_its_calls_only_and_all_time_all_of_them(report, bro
         "all rules · 100 % · 0.9 s", "fit · 100 % · 0.9 s", "main · 100 % · 0.9 s",
     ]  # fmt: skip
     assert "from 2.0 s to 2.9 s" in opened.text
-    key = 'view.flames.time.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }));'
+    key = "view.flames.axis.set(...view.flames.axis.full);"
     opened = browse(acted(report, choose + key))
     assert len(bars(opened)) == 4
     assert "1 profiled attempt, 4.0 s of threads" in opened.text

@@ -137,7 +137,6 @@ OPENS = {
     "unglow.core.kernels": "reads files of the package",
     "unglow.core.kernels.building": "reads files of the package",
     "unglow.cli": "opens /dev/null",
-    "unglow.cli.doctor": "opens /dev/null",
     "unglow.cli.pages": "makes the file for the browser",
     "unglow.io.tiff.opening": "looks at the file before tifffile opens it",
     "unglow.io.zarr_array": "looks at files before TensorStore opens them, and opens entries",

@@ -266,3 +266,41 @@ def test_rules_of_a_workflow_that_uses_unglow_are_measured_with_its_own(small_ra
     assert is_near(attempts["mine"].peak_mb, own)
     assert attempts["mine"].fields["recorded"] == "outside"
     assert "recorded" not in next(a for r, a in attempts.items() if r != "mine").fields
+
+
+#: Memory that follows the size of the input, and memory that does not.
+GROWING = """
+rule all:
+    input: expand("o/{n}", n=[5, 20, 40, 60]), "o/flat"
+rule make:
+    output: "i/{n}"
+    shell: "head -c {wildcards.n}000000 /dev/zero > {output}"
+rule grow:
+    input: "i/{n}"
+    output: "o/{n}"
+    params: mb=lambda w: 40 + 3 * int(w.n)
+    resources: mem_mb=2000
+    shell: PY + " hold.py {params.mb} {output}"
+rule flat:
+    output: "o/flat"
+    shell: PY + " hold.py 120 {output}"
+"""
+
+
+def test_what_rules_should_declare_would_have_held_for_each_job(work):
+    done = run_of(work, GROWING)
+    assert done.code == 0, done.text
+    peaks = {a.attempt.title: a.attempt.peak_mb for a in attempts_of(work)}
+    advised = command(work, "unglow", "advise", "-o", "advised/config.yaml")
+    assert advised.code == 0, advised.text
+    text = (work / "advised/config.yaml").read_text()
+    assert "grow:  # declared 2000 MB" in text
+    shutil.rmtree(work / "o")
+    shutil.rmtree(work / OWN)
+    (work / "o").mkdir()
+    again = run_of(work, GROWING, "--workflow-profile", "advised")
+    assert again.code == 0, again.text
+    for one in attempts_of(work):
+        if one.attempt.rule in ("grow", "flat"):
+            own = peaks[one.attempt.title]
+            assert 1.15 * own < one.attempt.declared_mb < 1.5 * own + 30, one.attempt.title

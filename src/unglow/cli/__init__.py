@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "clean": ("unglow.cli.verify", "remove leftovers of killed jobs"),
     "doctor": ("unglow.cli.doctor", "check this machine, and say what helps"),
     "tune": ("unglow.cli.tune", "find the number of cores that pays off, and write a profile"),
+    "advise": ("unglow.cli.advise", "print how much memory rules of any workflow should declare"),
     "debug": ("unglow.cli.run", "run one job again in a debugger"),
     "where": ("unglow.cli.run", "print the path of the installed Snakefile"),
 }

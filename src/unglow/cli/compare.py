@@ -1,4 +1,4 @@
-"""``unglow compare``: what came out of runs, and what they cost, as text and as a page."""
+"""``unglow compare``: what came out of runs, and what they cost."""
 
 from __future__ import annotations
 
@@ -85,16 +85,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         type=Path,
-        default=Path("compare.html"),
-        metavar="FILE",
-        help="page to write (default: compare.html)",
+        metavar="FILE.html",
+        help="also write a page with time and memory of all runs",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what differs, write page and table; return 1 if RUN does not reproduce PUBLISHED."""
+    from unglow.reporting.html.page_model import build_comparison  # noqa: PLC0415 (numpy)
     from unglow.reporting.html.report import page  # noqa: PLC0415
-    from unglow.reporting.html.run_comparison import build, compare_environments  # noqa: PLC0415
+    from unglow.reporting.html.run_comparison import compare_environments  # noqa: PLC0415
 
     published: Path | None = arguments.against
     paths: list[Path] = arguments.runs
@@ -111,8 +111,10 @@ def run(arguments: argparse.Namespace) -> int:
         parts.append(["\n" * bool(parts) + text(named)])
         parts.append([] if comparisons else compare_environments(named))
     say("\n".join(line for part in parts for line in part))
-    write_text(arguments.output, page(build(named, comparisons), title="unglow compare"))
-    say(f"\n{arguments.output}")
+    if arguments.output is not None:
+        model = build_comparison({one.name: one.run for one in named})
+        write_text(arguments.output, page(model, title="unglow compare"))
+        say(f"\n{arguments.output}")
     if arguments.table is not None:
         write_text(arguments.table, full_table(comparisons))
         say(arguments.table)
@@ -197,7 +199,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield f"{pair.word}: {pair.name}"
         yield from (f"    {sentence}" for sentence in pair.sentences)
     if len(shown) > _SHOWN:
-        yield f"and {len(shown) - _SHOWN} more: the page has all"
+        yield f"and {len(shown) - _SHOWN} more: --table FILE.tsv has all"
     yield from comparison.alone
 
 

@@ -134,7 +134,7 @@ def _add_all(parser: argparse.ArgumentParser, add: Callable[..., object]) -> Non
         f"spoil places of post, or all of it: {', '.join(KINDS)} (see docs/commands.md); the truth "
         "has their polygons"
     )
-    damage = "KIND:SIZE[:STRENGTH],..."
+    damage = "KIND:SIZE[:STRENGTH[:WIDTH]],..."
     add("--damage", default=_DEFAULT.damage, metavar=damage, help=about)
     about = "seed of the places and forms of the damage (default: 0)"
     add("--damage-seed", type=int, default=_DEFAULT.damage_seed, metavar="N", help=about)

@@ -48,6 +48,8 @@ class PairStatus:
         Jobs whose results are there, and all jobs of the pair.
     note
         What runs and how far it is, what went wrong, or what is still to do.
+    outdated
+        What its results would be made with now, if that is something else.
     """
 
     sample: str
@@ -56,6 +58,7 @@ class PairStatus:
     done: int
     of: int
     note: str = ""
+    outdated: str = ""
 
 
 def pair_statuses(batch: Batch, runs: Runs) -> list[PairStatus]:
@@ -74,7 +77,9 @@ def pair_statuses(batch: Batch, runs: Runs) -> list[PairStatus]:
                 dye = {"dye": key[1]} if key[1] else {}
                 status, note = work.state_of({"sample": key[0], **dye})
             note = note or f"{', '.join(dict.fromkeys(left))} to do"
-        statuses.append(PairStatus(*key, status, len(jobs) - len(left), len(jobs), note))
+        done = len(jobs) - len(left)
+        outdated = _list_outdated(runs.rows, *key)
+        statuses.append(PairStatus(*key, status, done, len(jobs), note, outdated))
     for problem in batch.problems:
         names = problem.sample or "", problem.dye or ""
         statuses.append(PairStatus(*names, SKIPPED, 0, 0, problem.message))
@@ -164,6 +169,12 @@ def _verdicts(
     return verdicts
 
 
+def _list_outdated(rows: Iterable[Mapping[str, Any]], sample: str, dye: str) -> str:
+    """Return what is outdated of a pair or slide, of all its variants or markers."""
+    own = (r for r in rows if r.get("sample") == sample and dye in ("", r.get("dye")))
+    return "; ".join(dict.fromkeys(str(r["outdated"]) for r in own if r.get("outdated")))
+
+
 # Statuses with which a pair is as it should be, or on its way there.
 _WELL = ("ok", "suspect", "running", "waiting")
 # Characters of a line, and of the name of a sample or dye in it.
@@ -207,7 +218,8 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [("sample", "dye", "status", "jobs", "")]
     for p in statuses:
         sample, dye = (shorten(clean(name), _NAME) for name in (p.sample, p.dye))
-        rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(p.note)))
+        note = ". ".join(filter(None, (p.outdated and f"outdated: {p.outdated}", p.note)))
+        rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(note)))
     for line in table(rows, "lllrl").splitlines():
         say(line if len(line) <= width else f"{line[: width - 1]}…")
     for line in then:

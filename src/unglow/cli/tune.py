@@ -189,8 +189,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Run the whole workflow on a pair of this directory with 1, 2, 4, ... cores, print time, "
         "speed-up and memory, and write a profile with the number of cores that pays off. If there "
         "are several pairs, it runs on copies of the pair, enough for all cores, since pairs run "
-        "side by side. Existing results are not touched. Telemetry of all runs is kept, with "
-        "compare.html, which shows them together."
+        "side by side. Existing results are not touched. Telemetry of all runs is kept for "
+        "unglow compare."
     )
     parser.add_argument(
         "--pair", metavar="SAMPLE/DYE", help="pair to run (default: the one with the most pixels)"
@@ -254,35 +254,24 @@ def run(arguments: argparse.Namespace) -> int:
     _warm_up(pair)
     stamp = time.strftime("%Y%m%dT%H%M%S")
     kept: Path = arguments.keep or directory / "tune" / stamp
-    trials, runs = [], []
+    trials = []
     for cores in numbers:
         repeats = []
         for k in range(1, arguments.repeat + 1):
             name = f"{cores}-core{'s' * (cores != 1)}" + f"-{k}" * (arguments.repeat > 1)
-            runs.append(kept / name)
             with tempfile.TemporaryDirectory(prefix=".unglow-tune-", dir=directory) as place:
                 found = _run_trial(Path(place), path, settings, [pair] * copies, cores)
                 for part in (Path("results") / "telemetry", Path("logs")):  # without images
-                    shutil.copytree(Path(place) / part, runs[-1] / part)
+                    shutil.copytree(Path(place) / part, kept / name / part)
             repeats.append(found)
         trials.append(average(repeats))
         say(table(trials)[-1] if len(trials) > 1 else "\n".join(table(trials)))
     say(advice(trials))
-    write_text(kept / "compare.html", _page(runs))
-    say(f"Memory and time of these runs: {kept / 'compare.html'}")
+    say(f"Memory and time of these runs: unglow compare {kept}/* -o runs.html")
     target = arguments.profile / "config.yaml"
     write_text(target, profile_text(trials, what, memory_total_mb()))
     say(f"Take it with --workflow-profile {target.parent}")
     return 0
-
-
-def _page(runs: Sequence[Path]) -> str:
-    """Return a page with the curves of runs over each other."""
-    from unglow.reporting.html.report import page  # noqa: PLC0415
-    from unglow.reporting.html.run_comparison import build, runs_of, select_runs  # noqa: PLC0415
-
-    named = select_runs([runs_of(place) for place in runs])
-    return page(build(named), title="unglow tune")
 
 
 def _choose_cores(given: Sequence[int] | None) -> list[int]:

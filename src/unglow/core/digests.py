@@ -2,34 +2,50 @@
 
 It is the last output of its job, so it exists only where all others do, and Snakemake removes it
 with them before the job is done again. Of a store, its root ``zarr.json`` is listed, which holds a
-digest of all pixels.
+digest of all pixels. A comment says what the job was made with: see `unglow.core.made_with`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from unglow.core.files import open_file, read_file, write_changed_text
 from unglow.core.levels import DETAILS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 FOLDER = f"{DETAILS}/digests"
 """Directory of these files, below that of what they list."""
 SUFFIX = ".sha256"
-OF_RUN = ("summary", "multiqc_jobs", "verdict", "report")
-"""Names of the lists of the run itself: its tables, what its jobs took, its verdict, its report."""
+OF_RUN = ("summary", "verdict", "report")
+"""Names of the lists of the run itself: its tables, its verdict, its report."""
 _HEAD = "# SHA-256 of {} files"
+_MADE = "# made with "
+_PIECE, _PIECES = 1 << 16, 64
 
 
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file, hexadecimal; it is read a piece at a time."""
     with open_file(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def hash_pieces(path: Path | str, size: int) -> str:
+    """Return a digest of the size of a file, bytes, and of pieces spread evenly over it.
+
+    It is quick for any size, and of all bytes of a file of up to 4 MB.
+    """
+    digest = hashlib.sha256(str(size).encode())
+    with open_file(path) as stream:
+        for piece in range(_PIECES):
+            stream.seek(piece * max(0, size - _PIECE) // (_PIECES - 1))
+            digest.update(stream.read(_PIECE))
+    return digest.hexdigest()
 
 
 def files_in(outputs: Iterable[Path]) -> Iterator[Path]:
@@ -49,24 +65,39 @@ def list_of(directory: Path, job: str) -> Path:
     return directory / FOLDER / f"{job}{SUFFIX}"
 
 
-def write(target: Path, published: Iterable[Path]) -> None:
+def write(target: Path, published: Iterable[Path], made: Mapping[str, Any] | None = None) -> None:
     """List files with their digests, by name; a list that would not change keeps its time.
 
-    The list is that of `list_of`, the files are in that directory or below it.
+    The list is that of `list_of`, the files are in that directory or below it. ``made`` is what
+    they were made with.
     """
     paths = {path.relative_to(target.parents[2]).as_posix(): path for path in published}
     rows = [f"{hash_file(paths[name])}  {name}" for name in sorted(paths)]
-    text = "\n".join([_HEAD.format(len(rows)), *rows]) + "\n"
+    comments = [] if made is None else [_MADE + json.dumps(made)]
+    text = "\n".join([_HEAD.format(len(rows)), *comments, *rows]) + "\n"
     write_changed_text(target, text)
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What one job has published: the list, SHA-256 by path, and whether all of it is there."""
+    """What one job has published.
+
+    Attributes
+    ----------
+    path
+        The list.
+    digests
+        SHA-256 by path.
+    whole
+        Whether all of the list is there.
+    made
+        What the job was made with; None if the list does not say.
+    """
 
     path: Path
     digests: dict[Path, str]
     whole: bool = True
+    made: dict[str, Any] | None = None
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -79,7 +110,7 @@ class Listed:
         directory = path.parents[2]
         digests = {directory / name: digest for digest, _, name in rows if _is_inside(name)}
         whole = lines[0] == _HEAD.format(len(digests)) and lines[-1] == ""
-        return cls(path, digests, whole)
+        return cls(path, digests, whole, _read_made(lines))
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -105,6 +136,15 @@ class Published:
         """Return a file and all others that its job makes: Snakemake makes them together."""
         jobs = (job for job in self.jobs.values() if path in job.digests or path == job.path)
         return tuple({path: None, **{other: None for job in jobs for other in job.files}})
+
+
+def _read_made(lines: Iterable[str]) -> dict[str, Any] | None:
+    texts = (line.removeprefix(_MADE) for line in lines if line.startswith(_MADE))
+    try:
+        made = json.loads(next(texts, "null"))
+        return {"params": {**made["params"]}, "inputs": {**made["inputs"]}}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def _is_inside(name: str) -> bool:

@@ -22,6 +22,7 @@ from unglow.detection.images import Images
 from unglow.detection.rates import Limit, Trials, find_limits
 from unglow.detection.snr import compute_margin, significance
 from unglow.detection.source_extraction import HALO, find
+from unglow.detection.source_photometry import is_misregistered
 from unglow.io.zarr.layout import CHUNK
 from unglow.photometry.imaging import blur_image
 
@@ -198,9 +199,10 @@ def _search_window(
     window = core.grow(halo).clip(scene.post.shape)
     images = Images.read(scene, window.grow(scene.margin))
     add_spots(images, core, (x, y, peak), scene, random)
-    snr = significance(scene, window, images, settings.min_snr).snr
+    ratio = significance(scene, window, images, settings.min_snr)
+    snr = ratio.snr
     sources, _ = find(snr, settings.min_snr, window, core)
-    sources = sources[sources["above"] >= threshold]
+    sources = sources[(sources["above"] >= threshold) & ~is_misregistered(ratio, sources)]
     at = np.stack([sources["x"], sources["y"]], axis=1)
     found = _find_near(x, y, at, _MATCH_FWHMS * settings.fwhm_px + _MATCH_PX)
     searched = np.isfinite(snr[px[1] - window.y0, px[0] - window.x0])

@@ -56,7 +56,8 @@ _MOSTLY = 0.5
 _OTHER_WIDTH = 1.5
 """Spots that differ from the width that is searched by this factor are found less well."""
 _MOST_DEBRIS = 0.02
-"""Share of the section that may be excluded as debris before somebody has looked."""
+"""Share of the section that may be excluded as debris, or have another gain, before somebody has
+looked."""
 _MOST_UNCLEAR = 0.05
 """Share of the candidates that may lie where stain cannot be distinguished from dirt."""
 _SAME_IMAGE = "They lie on each other to 0.01 px and are equally bright."
@@ -137,15 +138,19 @@ def warn_of_dirt(places: Places, unclear: Places, listed: NDArray[np.void]) -> I
     share = places.shares.get("debris", 0.0)
     if share > _MOST_DEBRIS:
         yield explain("debris", percent=100 * share, most=100 * _MOST_DEBRIS)
-    if unclear.mask.any():
-        rows, cols = np.nonzero(
-            unclear.labels == np.bincount(unclear.labels.ravel())[1:].argmax() + 1
-        )
-        x, y = (float(unclear.side * (where.mean() + 0.5)) for where in (cols, rows))
-        flags = listed["flags"][(listed["flags"] & UNCOUNTED) == 0]
-        inside = np.count_nonzero(flags & UNCLEAR) / max(len(flags), 1)
-        key = "much_stain_or_dirt" if inside > _MOST_UNCLEAR else "stain_or_dirt"
-        yield explain(key, at=(x, y), x=x, y=y, percent=100 * inside, most=100 * _MOST_UNCLEAR)
+    if not unclear.mask.any():
+        return
+    largest = int(np.bincount(unclear.labels.ravel())[1:].argmax()) + 1
+    rows, cols = np.nonzero(unclear.labels == largest)
+    x, y = (float(unclear.side * (where.mean() + 0.5)) for where in (cols, rows))
+    other = unclear.shares.get("gain off", 0.0)
+    if other > _MOST_DEBRIS:
+        yield explain("other_gain", at=(x, y), x=x, y=y, percent=100 * other)
+        return
+    flags = listed["flags"][(listed["flags"] & UNCOUNTED) == 0]
+    inside = np.count_nonzero(flags & UNCLEAR) / max(len(flags), 1)
+    key = "much_stain_or_dirt" if inside > _MOST_UNCLEAR else "stain_or_dirt"
+    yield explain(key, at=(x, y), x=x, y=y, percent=100 * inside, most=100 * _MOST_UNCLEAR)
 
 
 def find_cluster(

@@ -19,7 +19,7 @@ from inspect import currentframe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow.core import digests, files, process, progress
+from unglow.core import digests, files, made_with, process, progress
 from unglow.core.errors import SupersededError, UnglowError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pause_collection, pin_threads
@@ -99,6 +99,8 @@ class Job:
         Those that have names, by their names; without the list of digests.
     digests_path
         Where the digests of the others are to be listed, if they are.
+    params, inputs
+        What it is given, by name, for that list.
     """
 
     rule: str
@@ -113,6 +115,8 @@ class Job:
     outputs: tuple[Path, ...] = ()
     targets: dict[str, Path] = field(default_factory=dict)
     digests_path: Path | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, Any] = field(default_factory=dict)
     counters: dict[str, float] = field(default_factory=dict)
     demand: AnyDemand | None = None
     in_flight: int | None = None
@@ -136,8 +140,7 @@ class Job:
         if starting_mb and minutes:  # what it took to get here counts as well, and so does its end
             minutes = max(1, minutes - launcher.STARTING_MIN)
         output = getattr(script, "output", ())
-        named = output.items() if hasattr(output, "items") else ()
-        targets = {name: Path(path) for name, path in named}
+        targets = {name: Path(path) for name, path in _named(script, "output").items()}
         demand = getattr(getattr(script, "params", None), "memory", None)
         return cls(
             rule=script.rule,
@@ -153,6 +156,8 @@ class Job:
             outputs=tuple(map(Path, output)),
             digests_path=targets.pop(DIGESTS, None),
             targets=targets,
+            params=_named(script, "params"),
+            inputs=_named(script, "input"),
         )
 
     def __enter__(self) -> Self:
@@ -251,7 +256,9 @@ class Job:
         if self.digests_path is not None:
             with step("digests"):
                 outputs = set(self.outputs) - {self.digests_path}
-                digests.write(self.digests_path, digests.files_in(outputs))
+                place = self.digests_path.parents[2]
+                made = made_with.record(self.params, self.inputs, place)
+                digests.write(self.digests_path, digests.files_in(outputs), made)
 
     @property
     def title(self) -> str:
@@ -445,6 +452,12 @@ class Job:
             retries.write_record(self.record_path)
         except OSError as error:  # a record is no reason to lose a result, nor to hide its error
             log.warning("%s could not be written (%s)", self.record_path, error.strerror)
+
+
+def _named(script: Script, kind: str) -> dict[str, Any]:
+    """Return what a script is given by name: its input, output or params."""
+    given = getattr(script, kind, ())
+    return dict(given.items()) if hasattr(given, "items") else {}
 
 
 def _is_debugged() -> bool:

@@ -285,8 +285,8 @@ def describe_fault(damage: Damage, shape: tuple[int, int]) -> dict[str, Any]:
 def check_damage(damages: Iterable[Damage], cycles: int) -> None:
     """Raise ConfigError if a damage is not one of a slide of this many cycles."""
     for one in damages:
-        if one.kind == "swap":
-            raise ConfigError("damage 'swap' is one of pairs, and not of slides.")
+        if one.kind in ("swap", "cells"):
+            raise ConfigError(f"damage {one.text!r} is one of pairs, and not of slides.")
         if one.cycle is not None and not 1 <= one.cycle <= cycles:
             raise ConfigError(
                 f"damage {one.text!r} names a cycle, but the slide has 1 to {cycles}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
 from unglow.phantom.damage_shapes import Square, compute_area, make_blob, make_disc, strip
 from unglow.phantom.spec import KINDS
-from unglow.phantom.texture import derive_key, make_generator
+from unglow.phantom.texture import Spots, derive_key, make_generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,6 +40,8 @@ _SAMPLES = 3000
 _GRID = 64
 # A movement that falls off faster would fold the tissue: part of the rim, px per px.
 _STEEPEST = 0.5
+FWHM = math.sqrt(8 * math.log(2))
+"""Width of a Gaussian at half of its height, in standard deviations."""
 DUST_PART = 0.5
 """The part of the light that dust on the sensor takes."""
 
@@ -169,6 +172,23 @@ def find_places(
             placed = _lay(form, [*others, *found], area, rng, inside)
             found.append(_measure(placed, frame, rng, inside, brightness))
     return found
+
+
+def draw_cells(places: Iterable[Place]) -> Spots:
+    """Return the labelled cells of all clusters: round, with peaks of 10 to 40 levels."""
+    found = [np.zeros((0, 4))]
+    for place in places:
+        if place.kind == "cells":
+            rng, box = make_generator(int(place.keys[0])), place.box
+            u = rng.random((3, round(box.size / place.strength)))
+            rows, cols = box.shape
+            x, y = np.round(box.x0 + u[0] * cols, 3), np.round(box.y0 + u[1] * rows, 3)
+            inside = place.shape.depth(x, y) > 0
+            sigma = np.full(len(x), round(place.damage.width_px / FWHM, 3))
+            peak = np.round(10.0 * 4.0 ** u[2], 3)
+            found.append(np.stack([x, y, peak, sigma], axis=1)[inside])
+    x, y, peak, sigma = np.concatenate(found).T
+    return Spots(x, y, peak, sigma, sigma, np.zeros_like(x))
 
 
 def _make_form(

@@ -11,7 +11,7 @@ import numpy as np
 
 from unglow.core.kernels import kernel
 from unglow.phantom.damage import ImageDamage, find_faults, make_coordinates
-from unglow.phantom.damage_places import find_places
+from unglow.phantom.damage_places import draw_cells, find_places
 from unglow.phantom.texture import (
     Camera,
     Shading,
@@ -160,7 +160,8 @@ class Renderer:
     scene, map
         The section, and the map between the frames.
     microbes, grains
-        Catalogues; their peaks are in levels (those of grains before gain).
+        Catalogues; their peaks are in levels (those of grains before gain). Labelled cells follow
+        the microbes.
     shading
         Illumination of each image.
     places
@@ -176,10 +177,20 @@ class Renderer:
         self.spec = spec
         self.scene = Scene(spec)
         self.map = PhantomMap.from_spec(spec)
+        self.places = find_places(
+            spec.damages,
+            spec.shape,
+            (min(spec.shape[0], spec.pre_frame[0]), min(spec.shape[1], spec.pre_frame[1])),
+            (spec.seed, spec.damage_seed),
+            self.scene.coverage,
+            lambda x, y: self.scene.background(x, y) * spec.gain,
+        )
         # Spots are drawn over the frame; those outside the section go.
         mpx = spec.shape[0] * spec.shape[1] / 1e6
         microbes, grains = round(spec.microbes_per_mpx * mpx), round(spec.grains_per_mpx * mpx)
-        self.microbes = draw_microbes(microbes, spec.shape, spec.seed, self.scene.coverage)
+        self.microbes = draw_microbes(microbes, spec.shape, spec.seed, self.scene.coverage).join(
+            draw_cells(self.places)
+        )
         self.grains = draw_grains(grains, spec.shape, spec.seed, self.scene.coverage)
         self._boxes = {
             "microbes": find_boxes(self.microbes, self.microbes.xy, 1.0, spec.shape),
@@ -191,14 +202,6 @@ class Renderer:
         self.shading = _draw_shadings(spec)
         self._camera = Camera(
             spec.electrons_per_level, spec.read_noise, spec.counts_per_level, np.dtype(spec.dtype)
-        )
-        self.places = find_places(
-            spec.damages,
-            spec.shape,
-            (min(spec.shape[0], spec.pre_frame[0]), min(spec.shape[1], spec.pre_frame[1])),
-            (spec.seed, spec.damage_seed),
-            self.scene.coverage,
-            lambda x, y: self.scene.background(x, y) * spec.gain,
         )
         dust = [place for place in self.places if place.kind == "dust"]
         self._damage = {

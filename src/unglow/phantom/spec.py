@@ -24,12 +24,15 @@ class Kind:
     strength
         Smallest, largest and default strength; None if there is none to choose. A fault of the
         entire image has its strength in the place of the size, and no default.
+    width
+        Smallest, largest and default width of cells, px; None for what has none.
     whole
         Whether sizes (of a fault of the entire image: strengths) are integers.
     """
 
     size: tuple[float, float] | None = None
     strength: tuple[float, float, float] | None = None
+    width: tuple[float, float, float] | None = None
     whole: bool = False
 
 
@@ -43,6 +46,7 @@ KINDS: dict[str, Kind] = {
     "bleach": Kind(_SIZES, (0.01, 1.0, 0.3)),
     "moved": Kind(_SIZES, (0.1, 500.0, 8.0)),
     "tile": Kind(_SIZES, whole=True),
+    "cells": Kind(_SIZES, (20.0, 1e6, 300.0), (1.0, 100.0, 8.0)),
     "dust": Kind((2.0, 500.0), (1.0, 1000.0, 12.0)),
     "dark_clip": Kind(None, (0.5, 255.0, math.nan)),
     "coarse": Kind(None, (2.0, 128.0, math.nan), whole=True),
@@ -69,6 +73,8 @@ class Damage:
         Of a slide, from 1; None if it was not said.
     text
         As it was written, for messages.
+    width_px
+        Of cells, at half of their height (FWHM).
     """
 
     kind: str
@@ -76,10 +82,11 @@ class Damage:
     strength: float
     cycle: int | None
     text: str
+    width_px: float = 0.0
 
 
 def parse_damage(text: str) -> tuple[Damage, ...]:
-    """Return the damages of a list ``kind:size[:strength][@cycle],...``, in its order.
+    """Return the damages of a list ``kind:size[:strength[:width]][@cycle],...``, in its order.
 
     Raises
     ------
@@ -97,7 +104,7 @@ def _parse_one(text: str) -> Damage:
     kind = KINDS.get(name)
     if kind is None:
         raise ConfigError(f"damage {text!r} has an unknown kind; known are {', '.join(KINDS)}.")
-    most = (kind.size is not None) + (kind.strength is not None)
+    most = sum(one is not None for one in (kind.size, kind.strength, kind.width))
     least = min(most, 1)
     if not least <= len(numbers) <= most:
         form = _describe_form(name)
@@ -105,20 +112,25 @@ def _parse_one(text: str) -> Damage:
     size = None
     if kind.size is not None:
         size = _parse_number(text, "size", numbers.pop(0), kind.size, whole=kind.whole)
-    strength = 1.0
+    strength, width = 1.0, 0.0
     if kind.strength is not None:
         low, high, strength = kind.strength
         if numbers:
             whole = name == "dust" or (size is None and kind.whole)
-            strength = _parse_number(text, "strength", numbers[0], (low, high), whole=whole)
-    return Damage(name, size, strength, int(match[3]) if match[3] else None, text)
+            strength = _parse_number(text, "strength", numbers.pop(0), (low, high), whole=whole)
+    if kind.width is not None:
+        low, high, width = kind.width
+        if numbers:
+            width = _parse_number(text, "width", numbers[0], (low, high), whole=False)
+    return Damage(name, size, strength, int(match[3]) if match[3] else None, text, width)
 
 
 def _describe_form(name: str) -> str:
     kind = KINDS[name]
     if kind.size is None:
         return f"{name}:value" if kind.strength else name
-    return f"{name}:size[:strength]" if kind.strength else f"{name}:size"
+    more = "[:strength[:width]]" if kind.width else "[:strength]" if kind.strength else ""
+    return f"{name}:size{more}"
 
 
 def _parse_number(

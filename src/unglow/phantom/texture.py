@@ -123,6 +123,11 @@ class Spots:
         """Return the spots where ``keep``, (N,), is true, in their order."""
         return Spots(*(getattr(self, f.name)[keep] for f in fields(self)))
 
+    def join(self, others: Spots) -> Spots:
+        """Return the spots, and others after them."""
+        both = (np.append(getattr(self, f.name), getattr(others, f.name)) for f in fields(self))
+        return Spots(*both)
+
     def scale(self, factor: float) -> Spots:
         """Return the spots with their peaks multiplied."""
         return Spots(self.x, self.y, self.peak * factor, self.sigma, self.sigma_long, self.theta)

@@ -211,10 +211,13 @@ class Truth:
         return self.is_damaged(self.microbes.xy)
 
     def is_damaged(self, points: Floats) -> NDArray[np.bool_]:
-        """Return which post points, (N, 2) px, are in the polygon of a spoilt place, (N,)."""
+        """Return which post points, (N, 2) px, are in the polygon of a spoilt place, (N,).
+
+        Clusters of labelled cells are none.
+        """
         found = np.zeros(len(points), dtype=bool)
         for one in self.damage:
-            if one["polygon_xy"] is not None:
+            if one["polygon_xy"] is not None and one["kind"] != "cells":  # which are stain
                 found |= find_inside(points, np.array(one["polygon_xy"]))
         return found
 

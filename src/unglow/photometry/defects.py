@@ -168,7 +168,8 @@ def _find_suspicious(block: NDArray[Any], least: float) -> tuple[Ints, Floats]:
     )
     away = np.abs(value - level)
     found = (away > _FAR * sigma) & (away > other)
-    return at[found], ((value - level) / sigma)[found]
+    with np.errstate(divide="ignore"):  # floats may have no noise
+        return at[found], (value[found] - level[found]) / sigma[found]
 
 
 def _take_middle(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
@@ -200,6 +201,7 @@ def _depart_in_post(
     block = post.read(Window(y0, y1, x0, x1))
     patches, level, sigma = _measure_around(block, at - (y0, x0), least)
     core = patches[:, 1:4, 1:4].reshape(-1, 9) - level[:, None]
-    most = (signs[inside, None] * core).max(axis=1) / sigma
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = (signs[inside, None] * core).max(axis=1) / sigma
     out[inside] = np.where(np.isfinite(most), most, np.inf)
     return out

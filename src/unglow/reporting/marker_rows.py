@@ -111,11 +111,14 @@ class SlideEntry:
         The background of each marker that stays in the corrected slide.
     logs
         Directory of the slide's logs, for the sentence about a job that did not finish.
+    outdated
+        What it would be made with now, if that is something else, in words.
     """
 
     sample: str
     markers: Mapping[str, str]
     logs: str
+    outdated: str = ""
 
 
 def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
@@ -123,6 +126,7 @@ def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
     names = {
         marker: dict.fromkeys(LEVELS, "")
         | {"sample": entry.sample, "dye": marker, "background_channel": background}
+        | ({"outdated": entry.outdated} if entry.outdated else {})
         for marker, background in entry.markers.items()
     }
     place = results / entry.sample

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.digests import list_of
 from unglow.core.errors import UnglowError
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, names_of, place_of, variants_in
 from unglow.core.reasons import DETAILS, list_details
@@ -81,8 +82,11 @@ def rows_of(results: Path, history: History, known: Known | None = None) -> list
     made = [row for entry in entries for row in _rows(entry, results, known)]
     before = {names_of(row): row for row in summary}
     for row in made:
-        if control := before.get(names_of(row), {}).get("control"):
+        known_of = before.get(names_of(row), {})
+        if control := known_of.get("control"):
             row["control"] = control
+        if (text := known_of.get("outdated")) and not _is_made_again(row, results):
+            row["outdated"] = text
     made_names, made_slides = {names_of(row) for row in made}, {e.sample for e in slides}
     kept = [
         row
@@ -93,6 +97,18 @@ def rows_of(results: Path, history: History, known: Known | None = None) -> list
     for row in kept:
         row[DETAILS] = _explain(row, results, known)
     return _add_states(results, [*kept, *made], history)
+
+
+def _is_made_again(row: Mapping[str, Any], results: Path) -> bool:
+    """Whether the last jobs of a row have ended since summary.tsv was written, as a run began."""
+    place, search, figures = place_of(results, row), "detect", "figures"
+    if row.get("background_channel"):
+        place, search, figures = results / row["sample"], "slide_subtract", "slide_figures"
+    table, searched, drawn = (
+        read_written_ns(path)
+        for path in (results / "summary.tsv", list_of(place, search), list_of(place, figures))
+    )
+    return searched > table and (not drawn or drawn > table)
 
 
 def _explain(row: Mapping[str, Any], results: Path, known: Known) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ from unglow.review import REVIEW
 from unglow.telemetry.reading.pairs import first_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 
 _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
@@ -53,12 +53,12 @@ _SPOILT = ("spoilt_share", "spoilt_reasons")
 """Share of the section that is spoilt and excluded, and its parts by reason."""
 _REVIEW = ("reviewed", "accepted", "rejected", *_PURITY)
 COLUMNS = (
-    *(*LEVELS, "status", "reasons", "notes", "channels"),
+    *(*LEVELS, "status", "reasons", "notes", "outdated", "channels"),
     *("model", "rotation_deg", "scale", "shift_x_px", "shift_y_px"),
     *(*_RESIDUALS, "inliers", "blocks", "overlap"),
     *("method", "gain", "gain_low95", "gain_high95", "offset"),
     *("difference_median", "difference_mad", "other_gains"),
-    *("candidates", *_FDR, *_DENSITY, "control", *_FDR_CONTROL),
+    *("candidates", *_FDR, *_DENSITY, "area_mm2", "control", *_FDR_CONTROL),
     *_WIDTHS,
     *_SPOILT,
     *_REVIEW,
@@ -67,7 +67,10 @@ COLUMNS = (
 _SHARES = ("overlap", "candidates_fdr", "clipped", "spoilt_share")
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
-_OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL, "spot_width_px", *_MARKER[:-1])
+_OPTIONAL = (
+    *(*VARIANT, "notes", "outdated", "control"),
+    *(*_FDR_CONTROL, "spot_width_px", *_MARKER[:-1]),
+)
 """Columns that are omitted where no pair has them."""
 _SHOWN_WITH = {
     **dict.fromkeys(_REVIEW, "reviewed"),
@@ -91,12 +94,15 @@ class Entry:
         Whether the pair is an unstained control.
     groups
         What the sample sheet says about groups and order, by column.
+    outdated
+        What it would be made with now, if that is something else, in words.
     """
 
     names: dict[str, str]
     logs: str
     control: bool = False
     groups: dict[str, str] = field(default_factory=dict)
+    outdated: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -152,14 +158,12 @@ def table(summary: Iterable[Mapping[str, Any]]) -> str:
     """
     filled = list(summary)
     more = [c for c in dict.fromkeys(c for row in filled for c in row) if groups.is_in_summary(c)]
-    return _separated([*COLUMNS, *more], {**{c: c for c in _OPTIONAL}, **_SHOWN_WITH}, filled)
-
-
-def _separated(
-    names: Sequence[str], deciding: Mapping[str, str], filled: Sequence[Mapping[str, Any]]
-) -> str:
-    """Return a table as text; ``deciding`` is the column without which another one is omitted."""
-    columns = [c for c in names if c not in deciding or any(row.get(deciding[c]) for row in filled)]
+    deciding = {**{c: c for c in _OPTIONAL}, **_SHOWN_WITH}
+    columns = [
+        c
+        for c in (*COLUMNS, *more)
+        if c not in deciding or any(row.get(deciding[c]) for row in filled)
+    ]
     stream = io.StringIO()
     writer = csv.DictWriter(
         stream, columns, delimiter="\t", extrasaction="ignore", lineterminator="\n", restval=""
@@ -182,27 +186,22 @@ def write_summary(
     results: Path,
     target: Path,
 ) -> list[dict[str, Any]]:
-    """Write summary.tsv, groups.tsv if pairs have groups, README.txt, and what MultiQC reads.
+    """Write summary.tsv, README.txt, and what MultiQC reads.
 
     Returns the rows. A file that would not change keeps its time. Digests are written last.
     """
     summary = rows(entries, problems, results)
     write_changed_text(target, table(summary))
-    pools, groups_file = groups.pool_groups(summary), target.with_name(groups.NAME)
-    if pools:
-        write_changed_text(groups_file, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
-    else:
-        groups_file.unlink(missing_ok=True)
     readme = target.with_name("README.txt")
     write_changed_text(readme, read_file(Path(__file__).with_name("results_readme.txt")).decode())
     for_multiqc = multiqc.write([texts(row) for row in summary], results)
-    tables = [target, readme, *([groups_file] if pools else []), *for_multiqc]
-    digests.write(digests.list_of(target.parent, "summary"), tables)
+    digests.write(digests.list_of(target.parent, "summary"), [target, readme, for_multiqc])
     return summary
 
 
 def _row(entry: Entry, results: Path) -> dict[str, Any]:
-    names = entry.names | ({"control": "true"} if entry.control else {}) | entry.groups
+    more = {"control": "true" if entry.control else "", "outdated": entry.outdated}
+    names = entry.names | {k: v for k, v in more.items() if v} | entry.groups
     return names | _columns(entry, results)
 
 
@@ -264,7 +263,7 @@ def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) ->
         return {}
     return {
         "candidates": get("candidates"),
-        "searched": (get("searched_px"), get("area_mm2")),
+        "area_mm2": get("area_mm2"),
         **interval_columns(_FDR, get("fdr"), get("fdr_ci95")),
         **interval_columns(_DENSITY, get("density_per_mm2"), get("density_ci95_per_mm2")),
         **interval_columns(_FDR_CONTROL, get("fdr_control"), get("fdr_control_ci95")),

@@ -22,7 +22,7 @@ STATUSES = ("ok", "suspect", "failed", SKIPPED, "incomplete")
 
 
 def read_summary(path: Path) -> list[dict[str, str]]:
-    """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
+    """Read summary.tsv back, every value as text; StoreError if it is damaged."""
     try:
         with open_text(path) as stream:
             lines = limit_lines(stream)

@@ -5,7 +5,7 @@ and t = post - d the expected post, decide (figures of two phantoms with 140 pla
 
 - how d goes with t in a band of 3 to 6 px: stain lies anywhere (correlation within 0.09 of 0, and
   as much more as chance makes of few blocks), while what is bleached, blurred, moved or covered
-  takes structures of t away (-0.9 to -0.2);
+  takes structures of t away (-0.9 to -0.2); where the gain is another, d shows them (0.8);
 - which part of the excess of d over its surroundings goes when d is opened by lines of 49 px in
   eight directions (Soille & Talbot 2001, IEEE TPAMI 23, 1313), less what noise has of it: spots of
   4 to 20 px go (0.08 to 1; 0.04 where they hide the section), films and most folds stay (-0.03 to
@@ -15,6 +15,7 @@ and t = post - d the expected post, decide (figures of two phantoms with 140 pla
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import cv2
@@ -39,6 +40,9 @@ _LIKE_STAIN = tuple(map(REASONS.index, ("debris", "gain off", "out of focus", "u
 _AGAINST, _CHANCE = 0.09, 0.5
 """Evidence against stain: a correlation below the first, negative, and by the second over the root
 of the number of blocks more,"""
+_FOLLOWS, _OTHER_GAIN = 0.4, 1.0
+"""Where the correlation is higher, and structures of d larger than this part of those of t, post
+follows pre with twice the gain or more: neither dirt nor light does that."""
 _SMOOTH, _COMPACT = 0.08, 0.25
 """and a part that goes below the first; from the second on, all is stain."""
 _SMALL, _SMALL_COMPACT = 16, 0.45
@@ -70,6 +74,8 @@ def part_stain(
 ) -> tuple[Places, Places]:
     """Return the places that are not stain, and those that may be.
 
+    The latter have the reason "gain off" where post follows pre, or else "debris".
+
     Parameters
     ----------
     places
@@ -80,11 +86,12 @@ def part_stain(
         Level of post from which on px are as bright as recorded, or brighter.
     """
     stain, unclear = np.zeros_like(places.mask), np.zeros_like(places.mask)
+    reasons = np.full_like(places.reasons, REASONS.index("debris"))
     for number, (y0, y1, x0, x1) in enumerate(find_boxes(places.labels, len(places.reasons)), 1):
         if places.reasons[number - 1] not in _LIKE_STAIN:
             continue
         blocks = places.labels[y0:y1, x0:x1] == number
-        correlation, gone = _judge(
+        correlation, slope, gone = _judge(
             [
                 _look(places, number, square, post, difference, saturated)
                 for square in _choose_squares(blocks, (y0, x0), places.side, post.shape)
@@ -93,10 +100,13 @@ def part_stain(
         count = np.count_nonzero(blocks)
         small = count < _SMALL
         unlike = correlation < -_AGAINST - _CHANCE / math.sqrt(count)
-        if gone >= _SMOOTH and (small or not unlike):
+        if not small and correlation > _FOLLOWS and slope > _OTHER_GAIN:
+            unclear[y0:y1, x0:x1] |= blocks
+            reasons[number - 1] = REASONS.index("gain off")
+        elif gone >= _SMOOTH and (small or not unlike):
             is_stain = gone >= (_SMALL_COMPACT if small else _COMPACT)
             (stain if is_stain else unclear)[y0:y1, x0:x1] |= blocks
-    return places.exclude(stain | unclear), places.exclude(~unclear)
+    return places.exclude(stain | unclear), replace(places, reasons=reasons).exclude(~unclear)
 
 
 def _choose_squares(
@@ -144,8 +154,8 @@ def _look(
     return np.array([d @ t, d @ d, t @ t]), both[:, inside], both[:, around]
 
 
-def _judge(parts: list[tuple[NDArray[np.float64], Floats, Floats]]) -> tuple[float, float]:
-    """Return the correlation of d with t, and the part of the excess that lines do not fill."""
+def _judge(parts: list[tuple[NDArray[np.float64], Floats, Floats]]) -> tuple[float, float, float]:
+    """Return correlation and slope of d by t, and the part of the excess that lines do not fill."""
     sums, inside, around = zip(*parts, strict=True)
     across, of_d, of_t = np.sum(sums, axis=0)
     (smooth, opened), outer = (np.concatenate(both, axis=1) for both in (inside, around))
@@ -155,4 +165,6 @@ def _judge(parts: list[tuple[NDArray[np.float64], Floats, Floats]]) -> tuple[flo
     excess = np.maximum(smooth - level, 0).sum(dtype=np.float64)
     gone = (np.maximum(smooth, level) - np.maximum(opened, level)).sum(dtype=np.float64)
     correlation = across / max(math.sqrt(of_d * of_t), 1e-30)
-    return float(correlation), float((gone - noise * smooth.size) / max(excess, 1e-30))
+    slope = across / max(of_t, 1e-30)
+    gone = (gone - noise * smooth.size) / max(excess, 1e-30)
+    return float(correlation), float(slope), float(gone)

@@ -35,7 +35,7 @@ _MOST_ARROWS = 2500
 _LONG = ("by_threshold", "completeness", "brightest_negatives")
 # Rows of a table that are text at a time.
 _ROWS = 1000
-_ROW_KEYS = (*LEVELS, "status")
+_ROW_KEYS = (*LEVELS, "status", "outdated")
 _METHOD_KEYS = ("gain", "offset", "gain_ci95", "offset_ci95", "reason")
 # States of a pair whose search for candidates has no result.
 _WITHOUT_RESULT = ("failed", "skipped")
@@ -82,6 +82,7 @@ def pair_model(
         "dye": "" if pair.is_slide else pair.names[1],
         "live": True,
         "status": status,
+        "outdated": str(pair.row.get("outdated") or ""),
         "reasons": [*_reasons(pair), *problems],
         DETAILS: pair.row.get(DETAILS, []),
         "help": _HELP if shown and transform and helped_by_landmarks(transform.reasons) else "",

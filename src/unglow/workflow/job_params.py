@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.levels import RESULT_OF
 from unglow.core.records import to_plain
 from unglow.io.raw_header import find_key_file
-from unglow.multiplexed.results import SUBTRACTION
 from unglow.photometry.difference_histogram import HISTOGRAM
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
@@ -307,8 +306,8 @@ def _summarized(batch: Batch, sample: str, dye: str) -> Iterator[str]:
 def summary_entries(batch: Batch, _wildcards: Wildcards, logs: str) -> list[dict[str, Any]]:
     """Return an entry of each variant of each pair, and of each slide.
 
-    Of pairs and slides that the run leaves aside, those that are finished. ``logs`` is the
-    directory of the logs.
+    Of pairs and slides that the run leaves aside, those that an earlier run has begun. ``logs`` is
+    the directory of the logs.
     """
     entries = []
     results = Path(batch.settings.results)
@@ -321,14 +320,16 @@ def summary_entries(batch: Batch, _wildcards: Wildcards, logs: str) -> list[dict
                 control=batch.pairs[sample, dye].control,
                 groups=dict(batch.pairs[sample, dye].groups),
             )
-            if (sample, dye) not in others or (results / entry.files[-1]).is_file():
-                entries.append({k: v for k, v in asdict(entry).items() if k != "groups" or v})
+            if (sample, dye) not in others or (results / entry.files[-1]).parent.is_dir():
+                entries.append(asdict(entry))
     slides = [
         (name, of)
         for name, of in slide_markers(batch).items()
-        if (name, "") not in batch.others or (results / name / SUBTRACTION).is_file()
+        if (name, "") not in batch.others or (results / name).is_dir()
     ]
-    return entries + [asdict(SlideEntry(name, of, f"{logs}/{name}")) for name, of in slides]
+    entries += [asdict(SlideEntry(name, of, f"{logs}/{name}")) for name, of in slides]
+    # only where there are some, so that nothing of earlier runs is outdated
+    return [{k: v for k, v in e.items() if v or k not in ("groups", "outdated")} for e in entries]
 
 
 def slide_markers(batch: Batch) -> dict[str, dict[str, str]]:

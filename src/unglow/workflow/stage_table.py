@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from unglow.core.digests import FOLDER, SUFFIX
 from unglow.core.levels import PAIR, VARIANT
 from unglow.core.measured import SECONDS
 from unglow.io.zarr.layout import DOCUMENT
@@ -245,11 +246,25 @@ STAGES = {
     ),
     "summary": Stage(
         *("run", 1, _time("summary"), SMALL_MB),
-        ("summary.tsv", "README.txt", *multiqc.FILES),
+        ("summary.tsv", "README.txt", multiqc.NAME),
     ),
     "verdict": Stage("run", 1, _time("verdict"), SMALL_MB, ("verdict.txt",)),
 }
 """By the name of the rule, in the order in which the jobs of a pair are listed."""
+
+
+# Lists of digests that have not the name of their rule alone.
+_LISTS = {
+    "difference_method": "difference_{method}",
+    "export_raw": "export_{role}.{form}",
+    "export_difference": "export_difference_{method}.{form}",
+    **{rule: f"{rule}.{{form}}" for rule in ("export_aligned_pre", "export_snr")},
+}
+
+
+def name_digests(rule: str, outputs: Outputs) -> str:
+    """Return the pattern of the list of digests of what a job publishes."""
+    return outputs.file(STAGES[rule].level, f"{FOLDER}/{_LISTS.get(rule, rule)}{SUFFIX}")
 
 
 def figures_of(rule: str, outputs: Outputs) -> tuple[FigureRow, ...]:

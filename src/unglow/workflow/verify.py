@@ -25,7 +25,6 @@ from unglow.io.zarr.layout import DOCUMENT, store_digest
 from unglow.io.zarr.reader import verify
 from unglow.photometry import imaging
 from unglow.photometry.gain.scale import Scale
-from unglow.reporting import multiqc
 from unglow.results.pair import PairResults
 from unglow.review import REGIONS, REVIEW
 from unglow.transform import displacement
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
 STORE = ".ome.zarr"
-_RUN_DIRECTORIES = ("telemetry", "benchmarks", DETAILS, multiqc.FOLDER)
+_RUN_DIRECTORIES = ("telemetry", "benchmarks", DETAILS)
 # What must be objects in the JSON of stages.
 _OBJECTS = {"plan.json": "images", "scale.json": "methods"}
 # Files that a store is made from, with an attribute of the stores that record their content.
@@ -58,7 +57,7 @@ _RESULT = re.compile(
         for file in (
             *(file for stage in STAGES.values() for file in stage.files),
             *(*CORRECTED.values(), "figures/{name}.png"),
-            *("groups.tsv", "report.html"),
+            "report.html",
         )
     )
     + ")"
@@ -100,7 +99,6 @@ def run_files(results: Path) -> list[Path]:
     found = (
         *results.iterdir(),
         *(results / digests.FOLDER).glob("*"),
-        *(results / multiqc.FOLDER).glob("*"),
     )
     return sorted(path for path in found if path.is_file() and not path.name.startswith("."))
 
@@ -139,8 +137,6 @@ def check_run(results: Path) -> Iterator[Defect]:
         again = _AGAIN
         if is_of_report(path, results):
             again = f"delete it and run `unglow report {quote(str(results))}` to write it again"
-        elif path.name == "groups.tsv":  # which no job has for its own
-            again = f"delete {results / 'summary.tsv'} and rerun the workflow to make both again"
         if defect := check_file(path, published, again):
             yield replace(defect, remove=published.list_job_outputs(path))
     # a report may have been written by a later version of unglow than the tables

@@ -11,6 +11,7 @@ import pytest
 from made_search import make_scene
 
 from unglow.core.windows import ArrayPixels, Window
+from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.completeness import measure_completeness, spot_volume
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
@@ -133,3 +134,16 @@ def test_of_a_large_image_no_more_than_a_fifth_is_searched_each_window_within_a_
 
 def test_without_a_section_there_is_nothing_to_say():
     assert found(section=Section.from_mask(np.zeros(SHAPE, bool), 0)) is None
+
+
+def test_a_spot_that_the_error_of_the_map_explains_is_not_found():
+    pair = scene()
+    rng = np.random.default_rng(3)
+    rough = (pair.pre.read(FRAME) + rng.normal(0, 40, SHAPE)).astype(np.float32)
+    still, moved = (
+        found(replace(pair, pre=ArrayPixels(rough), error=CoarseGrid.constant(px))).trials
+        for px in (0.0, 1.0)
+    )
+    bright = still.peak > np.quantile(still.peak, 0.8)
+    assert still.found[bright].all()
+    assert moved.found[bright].mean() < 0.6

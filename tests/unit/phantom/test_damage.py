@@ -60,19 +60,21 @@ def full(place):
 
 def test_text_gives_kinds_sizes_and_strengths():
     assert parse_damage(" ") == ()
-    assert parse_damage("lost:60, blur:500:2@3,swap,gamma:0.7,dust:9") == (
+    assert parse_damage("lost:60, blur:500:2@3,swap,gamma:0.7,dust:9,cells:50:200:14") == (
         Damage("lost", 60.0, 1.0, None, "lost:60"),
         Damage("blur", 500.0, 2.0, 3, "blur:500:2@3"),
         Damage("swap", None, 1.0, None, "swap"),
         Damage("gamma", None, 0.7, None, "gamma:0.7"),
         Damage("dust", 9.0, 12.0, None, "dust:9"),
+        Damage("cells", 50.0, 200.0, None, "cells:50:200:14", 14.0),
     )
 
 
 @pytest.mark.parametrize(
     "text",
     ["hole:20", "LOST", "lost:60,", "lost", "lost:60:2", "blur:6:1:1", "gamma", "swap:1", "lost:x",
-     "lost:nan", "lost:-5", "bleach:60:1.5", "tile:20.5", "dust:9:1.5", "coarse:8.5", "lost:60@2"],
+     "lost:nan", "lost:-5", "bleach:60:1.5", "tile:20.5", "dust:9:1.5", "cells:9:2", "coarse:8.5",
+     "lost:60@2"],
 )  # fmt: skip
 def test_bad_damage_is_refused_in_one_sentence(text):
     with pytest.raises(ConfigError, match=f"^damage '{text.rpartition(',')[2]}' .*[.]$"):
@@ -324,3 +326,19 @@ def test_truth_on_disk_lists_places_and_damaged_microbes(tmp_path):
 def test_without_damage_the_truth_does_not_speak_of_it(tmp_path):
     make_pair(PhantomSpec(shape=(90, 80)), tmp_path, "s", "d")
     assert "damage" not in (tmp_path / "s" / "s_d_truth.json").read_text()
+
+
+def test_labelled_cells_are_stain_that_the_truth_has_and_no_damage(plain):
+    renderer = damaged("cells:50:200:6")
+    truth = make_truth(renderer, "s", "d")
+    (entry,) = truth.damage
+    count = len(truth.microbes) - len(plain.microbes)
+    assert count == pytest.approx(np.pi * 50**2 / 200, rel=0.35)
+    assert find_inside(truth.microbes.xy[-count:], np.array(entry["polygon_xy"])).all()
+    assert not truth.is_microbe_damaged.any()
+    np.testing.assert_allclose(truth.microbes.sigma[-count:], 6 / 2.355, rtol=1e-3)
+    more = renderer.light("post", WHOLE) - plain.light("post", WHOLE)
+    x, y = np.rint(truth.microbes.xy[-count:]).astype(int).T
+    assert (more[y, x] > 0.8 * truth.microbes.peak[-count:]).all()
+    window = Window.from_shape(plain.shape("pre"))
+    np.testing.assert_array_equal(plain.pixels("pre", window), renderer.pixels("pre", window))

@@ -20,7 +20,7 @@ from unglow.reporting.html.page_model import charts_of
 from unglow.reporting.runs import STARTING, RunReader, Runs, cores_busy
 from unglow.reporting.terminal.formatting import make_console, stopwatch
 from unglow.reporting.terminal.run_watch import EventLines
-from unglow.reporting.terminal.screen import DETAILS, draw, fit, follow
+from unglow.reporting.terminal.screen import draw, fit, follow
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.samples import Samples
@@ -83,10 +83,10 @@ def going_on(made):
     )
 
 
-def printed(runs, width, detail=DETAILS[0]):
+def printed(runs, width, most=1000):
     stream = io.StringIO()
     console = Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
-    console.print(draw(runs, width, detail), soft_wrap=True)
+    console.print(draw(runs, width, most), soft_wrap=True)
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 

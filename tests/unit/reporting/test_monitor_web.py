@@ -14,7 +14,7 @@ from served_sites import served
 from unglow.cli.pages import tunnel
 from unglow.core.errors import InputError
 from unglow.reporting.html.live_server import ADDRESS, PORT, Server
-from unglow.reporting.html.live_site import TAIL_BYTES, Changes, Site, log_of
+from unglow.reporting.html.live_site import TAIL_BYTES, Site, log_of
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
 
@@ -120,58 +120,19 @@ def test_the_way_from_another_machine_is_reported(monkeypatch):
     assert tunnel(8799) == f"ssh -N -L 8799:127.0.0.1:8799 me@{os.uname().nodename}"
 
 
-def test_only_what_is_new_is_sent(server, made):
+def test_a_model_is_sent_when_it_has_changed(server, made):
     def news(since):
         return json.loads(ask(server, f"/{server.token}/0/news?since={since}")[1])
 
     first = news(0)
-    assert first["top"]["live"] is True
-    assert len(first["runs"]["changed"]) == 1
-    assert first["attempts"] == {"changed": [], "order": []}
+    assert first["live"] is True
+    assert (len(first["runs"]), first["attempts"]) == (1, [])
     made.attempt("register", 2.0, sample(1, 100), end(2.0))
     made.attempt("register", 5.0, sample(1, 100), number=2)
     time.sleep(0.6)  # so long nothing is looked at
     second = news(first["version"])
-    assert [a["number"] for _, a in second["attempts"]["changed"]] == [1, 2]
-    assert "live" not in second["top"]
-    third = news(second["version"])
-    assert (third["top"], third["attempts"]) == ({}, {"changed": [], "order": None})
-
-
-LISTS = ("runs", "attempts", "pairs")
-
-
-def test_changes_name_parts_that_are_new_since_a_state():
-    changes = Changes()
-    pairs = [{"sample": "s"}, {"sample": "t"}]
-    runs = [{"id": "r", "done": 1}]
-    model = {"made": 1.0, "live": True, "now": [], "runs": runs, "attempts": [], "pairs": pairs}
-    changes.take(model)
-    everything = changes.since(0)
-    assert (everything["version"], everything["top"]) == (1, {"live": True, "now": []})
-    changes.take(model | {"made": 2.0})
-    nothing = {"changed": [], "order": None}
-    same = {"version": 1, "made": 2.0, "top": {}, **dict.fromkeys(LISTS, nothing)}
-    assert changes.since(1) == same
-    a, b = {"id": "a", "mb": 1}, {"id": "b", "mb": 2}
-    changes.take(model | {"made": 3.0, "attempts": [a, b]})
-    changes.take(model | {"made": 4.0, "attempts": [a, b | {"mb": 3}], "now": [1]})
-    assert changes.since(2) == {
-        "version": 3,
-        "made": 4.0,
-        "top": {"now": [1]},
-        "runs": nothing,
-        "attempts": {"changed": [["b", {"id": "b", "mb": 3}]], "order": None},
-        "pairs": nothing,
-    }
-    assert changes.since(0)["attempts"]["order"] == ["a", "b"]
-    changed = [["a", a], ["b", b | {"mb": 3}]]  # which follow what was there before
-    assert changes.since(1)["attempts"] == {"changed": changed, "order": None}
-    changes.take(model | {"made": 5.0, "attempts": [b | {"mb": 3}], "now": [1]})
-    assert changes.since(3)["attempts"] == {"changed": [], "order": ["b"]}
-    changes.take(model | {"pairs": [pairs[0], {"sample": "t", "status": "ok"}]})
-    changed = [[1, {"sample": "t", "status": "ok"}]]
-    assert changes.since(4)["pairs"] == {"changed": changed, "order": None}
+    assert [a["number"] for a in second["attempts"]] == [1, 2]
+    assert set(news(second["version"])) == {"version", "made", "places"}
 
 
 def logged(made, path, text="one\ntwo\n"):
@@ -282,9 +243,9 @@ def test_no_line_takes_the_page_away(server, made, line):
     answer, _ = ask(server, f"/{server.token}/0/")
     assert answer.status == 200
     answer, body = ask(server, f"/{server.token}/0/news?since=0")
-    attempts = json.loads(body)["attempts"]["changed"]
-    assert {a["stage"] for _, a in attempts} == {"register", "align"}
-    curves = [a["curve"] for _, a in attempts if a["end"] > a["start"]]  # else its end is not known
+    attempts = json.loads(body)["attempts"]
+    assert {a["stage"] for a in attempts} == {"register", "align"}
+    curves = [a["curve"] for a in attempts if a["end"] > a["start"]]  # else its end is not known
     assert len(curves) == (0 if b"end" in line else 2)
     assert all(max(v or 0 for v in curve["hi"]) == 70 for curve in curves)
 

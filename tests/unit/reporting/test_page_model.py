@@ -36,13 +36,12 @@ def attempt(tmp_path, seconds, *lines):
     return follower.attempts[0]
 
 
-def test_a_short_curve_keeps_every_peak_and_trough(tmp_path):
-    odd = {438: 400.0, 701: 3.0}
+def test_a_short_curve_keeps_every_peak(tmp_path):
+    odd = {438: 400.0}
     lines = [sample(n / 10, odd.get(n, 50.0)) for n in range(1, 1001)]
     made = curves.compute_curve(attempt(tmp_path, 100.0, *lines), 20)
     assert len(made["hi"]) == 20
     assert made["hi"] == [400.0 if n == 8 else 50.0 for n in range(20)]  # 43.8 s is in bin 8
-    assert made["lo"] == [3.0 if n == 14 else 50.0 for n in range(20)]
 
 
 def test_rates_of_a_curve_are_means_of_its_bins(tmp_path):
@@ -50,7 +49,6 @@ def test_rates_of_a_curve_are_means_of_its_bins(tmp_path):
     lines = [sample(t, 50, cpu=cpu, read=read) for t, cpu, read in taken]
     made = curves.compute_curve(attempt(tmp_path, 4.0, *lines), 2)
     assert made["cpu"] == [1.0, 0.5]
-    assert made["io"] == [2.0, 0.0]
 
 
 def test_bins_without_a_sample_are_empty_and_no_samples_are_no_curve(tmp_path):
@@ -60,11 +58,8 @@ def test_bins_without_a_sample_are_empty_and_no_samples_are_no_curve(tmp_path):
 
 
 def test_what_holds_from_time_to_time_is_not_lost_between_them():
-    low, high = curves.bound_steps(
-        np.array([1.0, 9.0]), np.array([5.0, 2.0]), np.arange(0, 13, 4.0)
-    )
+    high = curves.bound_steps(np.array([1.0, 9.0]), np.array([5.0, 2.0]), np.arange(0, 13, 4.0))
     assert high.tolist() == [5.0, 5.0, 5.0]
-    assert low.tolist() == [0.0, 5.0, 2.0]
 
 
 @pytest.fixture
@@ -92,15 +87,14 @@ def test_a_model_describes_what_happened(made):
     assert run["lines"]["peak"] == {"t": pytest.approx(4.9), "mb": 399.0}
     assert max(v for v in run["lines"]["hi"] if v) == 399.0
     assert max(run["lines"]["declared"]) == 400.0
-    assert run["overhead"]["before"] == 2.0
     first, second = model["attempts"]
     assert (first["start"], first["end"], first["tries"], first["outcome"]) == (2, 5, 2, "memory")
-    assert (first["peak_mb"], second["number"], second["launched"]) == (399, 2, 1.0)
+    assert (first["peak_mb"], second["number"]) == (399, 2)
     assert model["incidents"] == []  # the second attempt was ok
     json.dumps(model, allow_nan=False)
 
 
-@pytest.mark.parametrize("jobs", [[], ["verdict"], ["summary", "multiqc_jobs", "verdict"]])
+@pytest.mark.parametrize("jobs", [[], ["verdict"], ["summary", "verdict"]])
 def test_a_run_in_which_nothing_was_to_do_does_not_hide_the_one_that_worked(made, jobs):
     made.run(DONE, start=100.0)
     for n, stage in enumerate(jobs):
@@ -361,7 +355,6 @@ def test_a_row_that_cannot_be_made_says_why(tmp_path, monkeypatch):
 def test_a_damaged_table_does_not_stop_the_report(tmp_path, content):
     made_pair(tmp_path / "A" / "D")
     (tmp_path / "summary.tsv").write_bytes(content)
-    (tmp_path / "groups.tsv").write_bytes(content)
     assert write_report(tmp_path).is_file()
 
 
@@ -383,10 +376,8 @@ def test_pairs_are_reported_with_what_they_took_and_what_is_unlike_the_others(ma
     pairs[3]["gain"] = "2.5"
     summary(made.results, *pairs)
     made.attempt("align", 6.0, sample(0.1, 77), end(2.0), sample="s1")
-    (made.results / "groups.tsv").write_text("by\tgroup\ndye\twet\n")
     batch = read_model(made.results)["batch"]
     assert batch["groups"] == ["group"]
-    assert batch["pooled"] == [{"by": "dye", "group": "wet"}]
     assert [key for key, _ in batch["pairs"][3]["outlier"]] == ["gain"]
     assert [bool(p["outlier"]) for p in batch["pairs"]].count(True) == 1
     assert batch["pairs"][1]["peak_mb"] >= 77

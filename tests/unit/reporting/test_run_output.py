@@ -16,12 +16,11 @@ import termios
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
 from rich.text import Text
 
 import snakemake_logger_plugin_unglow as plugin
 from snakemake_logger_plugin_unglow.handlers import mode_for
-from unglow.reporting.terminal.formatting import closing_sentence, draw_end, has_failures
+from unglow.reporting.terminal.formatting import closing_sentence, has_failures
 from unglow.reporting.terminal.live_frame import Diversion, LiveFrame
 from unglow.reporting.terminal.run_output import Mode, RunOutput
 
@@ -183,8 +182,8 @@ def test_quiet_prints_the_result_and_what_is_wrong(tmp_path):
         record(event="run_info", stats={"ingest": 4, "total": 4}),
         record("something is odd", logging.WARNING),
         record("CalledProcessError in file x", logging.ERROR, event="error"),
-        record("results/summary.tsv: 4 ok", pairs=[]),
-        record("results/report.html: open it in a browser.", page="results/report.html"),
+        record("results/summary.tsv: 4 ok", ending=True),
+        record("results/report.html: open it in a browser.", ending=True),
         record("something else is odd", logging.WARNING),
     ]
     result = ["results/summary.tsv: 4 ok", "results/report.html: open it in a browser."]
@@ -219,26 +218,6 @@ def test_slides_are_counted_apart_from_pairs(tmp_path):
         assert lines[0].startswith(f"{at}1 slide (slide1)")
     lines = printed(Mode.LINES, dry[0], pairs=both, results=tmp_path)
     assert lines[0].startswith("2 pairs and 1 slide (s1 DAPI, s2 DAPI, slide1); 1 job")
-    console = Console(file=io.StringIO(), width=100)
-    row = {"sample": "slide1", "status": "ok", "background_channel": "AF"}
-    console.print(draw_end(seconds=9, pairs=[row | {"dye": "M1"}, row | {"dye": "M2"}]))
-    assert console.file.getvalue().startswith("1 slide (2 markers) in 9 s: 2 ok")
-
-
-def test_the_ending_has_a_row_for_each_pair_the_worst_first():
-    rows = [{"sample": f"s{n}", "dye": "d", "status": "ok", "gain": 1.3} for n in range(30)]
-    rows += [{"sample": "bad\x1b[2J", "dye": "d", "status": "failed", "reasons": "One. Two."}]
-    console = Console(file=io.StringIO(), width=100, markup=False)
-    console.print(draw_end(seconds=61, pairs=rows, page="r/report.html"))
-    lines = console.file.getvalue().splitlines()
-    assert lines[0] == "31 pairs in 1 min 01 s: 30 ok, 1 failed"
-    assert lines[2].split() == ["bad[2J", "d", "failed", "One."]
-    assert lines[22].startswith("and 11 more")
-    assert "r/report.html" in lines[23]
-    console = Console(file=io.StringIO(), width=100, markup=False)
-    waiting = [{"sample": "s", "dye": "d", "status": "incomplete", "reasons": "No file."}]
-    console.print(draw_end(seconds=1, pairs=waiting, closing=["Interrupted. So."]))
-    assert "No file." not in console.file.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -305,8 +284,6 @@ class Terminal:
                 self.lines[self.row] = ""
             elif letter == "J":
                 self.lines = [""]
-            elif letter == "H":
-                self.row = self.col = 0
             elif end:
                 self.row, self.col = self.row + (end == "\n"), 0
             elif text:
@@ -337,13 +314,6 @@ def test_a_frame_takes_the_place_of_the_last_one_below_lines_that_stay(terminal)
     assert terminal.seen() == ["stays", "three"]
     frame.draw(None)
     assert terminal.seen() == ["stays"]
-    frame.draw(lambda: Text("four"))
-    terminal.resize(30)
-    frame.draw(lambda: Text("five" * 8))
-    assert terminal.seen() == ["stays", "five" * 6 + "fi", "vefive"]
-    terminal.resize(40)
-    frame.say(Text("too"))
-    assert terminal.seen() == ["stays", "too", "five" * 8]
 
 
 def test_a_frame_is_never_higher_than_the_terminal(terminal):

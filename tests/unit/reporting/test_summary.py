@@ -159,6 +159,7 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "density_per_mm2": 20.0,
         "density_low95": 14.3,
         "density_high95": 27.2,
+        "area_mm2": None,
         "fdr_control": None,
         "fdr_control_low95": None,
         "fdr_control_high95": None,
@@ -168,10 +169,10 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "spoilt_reasons": "lost 0.021, debris 0.0028",
     }
     others = {"control", "in_first", "of_first", *REVIEWED, *OF_MARKERS}
-    assert set(row) - {"searched", "images", "details"} == set(COLUMNS) - others  # no path, no logs
+    assert set(row) - {"images", "details"} == set(COLUMNS) - others  # no path, no logs
 
 
-def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path):
+def test_groups_of_the_sheet_come_last(tmp_path):
     entries = [("A", "wet", 40), ("B", "wet", 80), ("C", "dry", 30), ("D", "wet", 0)]
     made = []
     for sample, group, count in entries:
@@ -185,20 +186,12 @@ def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path)
     lines = read_summary(target)
     assert list(lines[0])[-2:] == ["group", "date"]
     assert [line["group"] for line in lines] == ["wet", "wet", "dry", "wet"]
-    dry, wet = read_summary(tmp_path / "groups.tsv")
-    assert (dry["group"], dry["pairs"], dry["candidates"], dry["interval"]) == (
-        *("dry", "1", "30"),
-        "Poisson",
-    )
-    assert (wet["pairs"], wet["left_out"], wet["candidates"], wet["area"]) == ("2", "1", "120", "4")
-    assert (wet["unit"], wet["interval"]) == ("mm2", "between pairs")
-    assert float(wet["density_low95"]) < 20 < float(wet["density_high95"])
+    assert [line["area_mm2"] for line in lines] == ["2", "2", "2", ""]
     write_summary([replace(one, groups={}) for one in made], (), tmp_path, target)
-    assert not (tmp_path / "groups.tsv").exists()
     assert "group" not in read_summary(target)[0]
 
 
-def test_the_same_images_under_two_names_count_once_and_are_named(tmp_path):
+def test_the_same_images_under_two_names_are_named(tmp_path):
     def read(fingerprint):
         return {"images": plan_content(fingerprints=(fingerprint, fingerprint))["images"]}
 
@@ -214,12 +207,10 @@ def test_the_same_images_under_two_names_count_once_and_are_named(tmp_path):
     lines = read_summary(tmp_path / "summary.tsv")
     assert [line["status"] for line in lines] == ["ok"] * 3
     assert [line["notes"] for line in lines] == [
-        "B SYTO9 has the same two images: groups.tsv counts them once.",
-        "A SYTO9 has the same two images: groups.tsv counts them once.",
+        "B SYTO9 has the same two images: they are not replicates.",
+        "A SYTO9 has the same two images: they are not replicates.",
         "",
     ]
-    (wet,) = read_summary(tmp_path / "groups.tsv")
-    assert (wet["pairs"], wet["left_out"], wet["candidates"]) == ("2", "1", "80")
     variants = [finish(tmp_path, entry("A", registration=name)) for name in ("x", "y")]
     assert [row["notes"] for row in rows(variants, (), tmp_path)] == ["", ""]
 

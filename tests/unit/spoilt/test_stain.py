@@ -93,6 +93,16 @@ def test_what_is_evidently_no_stain_stays_excluded(good, kind):
     assert (spoilt.labels > 0).sum() == pytest.approx((places.labels > 0).sum(), abs=2)
 
 
+def test_what_follows_pre_with_another_gain_is_kept_by_name(good):
+    for factor, is_kept in ((1.3, False), (3.0, True)):
+        bright = noise(factor * good.expected, 4)
+        post = np.where(disc(160), bright, good.post).astype(np.float32)
+        places, spoilt, unclear = part(good.with_post(post))
+        assert places.share > 0.05
+        assert (unclear.shares.get("gain off", 0) > 0.9 * places.share) == is_kept
+        assert (spoilt.share > 0.9 * places.share) != is_kept
+
+
 @pytest.mark.parametrize("reason", ["not stored", "lost", "moved"])
 def test_a_reason_that_stain_cannot_have_is_not_asked(good, reason):
     crowd = add_crowd(good, 8, 300, 160)

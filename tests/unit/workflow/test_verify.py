@@ -394,14 +394,10 @@ def test_a_list_that_was_removed_is_a_problem_and_a_file_of_others_is_none(seale
 def run(sealed):
     """Results with the tables, verdict and report of a run."""
     results = sealed.parents[1]
-    for name in ("summary.tsv", "groups.tsv", "verdict.txt", "report.html"):
+    for name in ("summary.tsv", multiqc.NAME, "verdict.txt", "report.html"):
         (results / name).write_text(f"{name}\n")
-    for name in multiqc.FILES:
-        (results / name).parent.mkdir(exist_ok=True)
-        (results / name).write_text("{}\n")
     files = {
-        "summary": ["summary.tsv", "groups.tsv", *multiqc.FILES[:-1]],
-        "multiqc_jobs": [multiqc.JOBS],
+        "summary": ["summary.tsv", multiqc.NAME],
         "verdict": ["verdict.txt"],
         "report": ["report.html"],
     }
@@ -414,25 +410,16 @@ def run(sealed):
     ("name", "removed"),
     [
         *(
-            (
-                name,
-                {
-                    "summary.tsv",
-                    "groups.tsv",
-                    *multiqc.FILES[:-1],
-                    "details/digests/summary.sha256",
-                },
-            )
-            for name in ("summary.tsv", "groups.tsv", multiqc.GENERAL)
+            (name, {"summary.tsv", multiqc.NAME, "details/digests/summary.sha256"})
+            for name in ("summary.tsv", multiqc.NAME)
         ),
-        (multiqc.JOBS, {multiqc.JOBS, "details/digests/multiqc_jobs.sha256"}),
         ("verdict.txt", {"verdict.txt", "details/digests/verdict.sha256"}),
         ("report.html", {"report.html", "details/digests/report.sha256"}),
     ],
 )
 def test_tables_verdict_and_report_of_a_run_are_compared(run, capsys, name, removed):
     assert main(["verify", str(run)]) == 0
-    assert "No problems found: 18 files" in capsys.readouterr().out
+    assert "No problems found: 14 files" in capsys.readouterr().out
     for content in ("changed", "", None):
         if content is None:
             (run / name).unlink()
@@ -452,10 +439,10 @@ def test_tables_verdict_and_report_of_a_run_are_compared(run, capsys, name, remo
 
 
 def test_a_run_of_an_older_version_has_a_report_with_digests_of_a_newer_one(run, capsys):
-    for job in ("summary", "multiqc_jobs", "verdict"):
+    for job in ("summary", "verdict"):
         digests.list_of(run, job).unlink()
     assert main(["verify", str(run)]) == 0
-    assert "Files without a digest: 7 (" in capsys.readouterr().out
+    assert "Files without a digest: 3 (" in capsys.readouterr().out
     digests.write(digests.list_of(run, "verdict"), [run / "verdict.txt"])
     assert main(["verify", str(run)]) == 1
     assert f"{run / 'summary.tsv'} has no digest" in capsys.readouterr().out

@@ -1,6 +1,6 @@
 // Step 6: the results of each pair with pictures, and the way into the viewer.
 
-import { el, fill, reasonsOf } from "./elements.js";
+import { el, fill, outdatedOf, reasonsOf } from "./elements.js";
 import { Step, badge, counted } from "./parts.js";
 import { ask } from "./server.js";
 
@@ -57,6 +57,7 @@ export class ResultsStep extends Step {
     const made = el("article", { class: "card" },
       el("h3", {}, name, " ", badge(pair.status)),
       SEEN.includes(pair.status) ? el("a", { href: viewOf(pair), title: "Open " + name + " in the viewer" }, picture, el("span", {}, pair.status === "failed" ? "Look at its images" : "Look at it")) : null,
+      outdatedOf(pair),
       el("dl", { class: "facts" }, numbers.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, String(value))))),
       reasonsOf(pair.reasons, pair.details, ([x, y]) => (pair.background_channel ? null : el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=1" }, "show"))));
     this.cards.set(name, { key, made });

@@ -7,6 +7,7 @@ here.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -30,7 +31,7 @@ from unglow.jobs.outside.watched import (
 from unglow.telemetry.jsonl import SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from unglow.telemetry.recording.run import RunRecorder
 
@@ -65,6 +66,15 @@ class _Child:
 
     words: tuple[str, ...] = ()
     tries: int = 0
+
+
+def _size_mb(paths: Iterable[Any]) -> float:
+    """Return the size of files as Snakemake's ``input.size_mb`` has it, but in 1e6 bytes."""
+    size = 0
+    for path in paths:
+        with contextlib.suppress(OSError):  # in a storage, or a directory that is gone
+            size += Path(str(path)).stat().st_size
+    return round(size / 1e6, 6)
 
 
 class OutsideRecorder(logging.Handler):
@@ -157,6 +167,7 @@ class OutsideRecorder(logging.Handler):
             declared_mb=declared_mb,
             threads=job["threads"],
             log=logs[0] if logs else "",
+            input_mb=_size_mb(job["input"] or ()),
         )
         known = OutsideJob(
             jobid, rule, wildcards, tuple(output), (*output, *logs), str(job["shellcmd"] or "")

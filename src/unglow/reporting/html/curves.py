@@ -59,36 +59,29 @@ def compute_curve(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
 
     Returns
     -------
-    ``hi`` and ``lo``, the largest and smallest memory in each bin, MB: resident of one process,
-    with shared pages counted once of several, and in ``hi`` the true peak of a process; ``pss``,
-    the largest with shared pages counted once; ``private``, the largest of what is neither of files
-    nor shared; ``cpu``, mean number of processors; ``io``, mean
-    MB/s read and written. None where a bin has no sample.
+    ``hi``, the largest memory in each bin, MB: resident of one process, with shared pages counted
+    once of several, and the true peak of a process; ``private``, the largest of what is neither of
+    files nor shared; ``cpu``, mean number of processors. None where a bin has no sample.
     """
     samples, seconds = attempt.samples, attempt.seconds
     if not len(samples) or seconds <= 0:
         return None
     bins = min(most, len(samples))
     edges = np.linspace(0.0, seconds, bins + 1)
-    low, high = low_high(samples.t, samples.resident, edges)
-    most_of_one = low_high(samples.t, samples.largest, edges)[1]
-    high = np.fmax(high, most_of_one)
+    most_of_one = find_highest(samples.t, samples.largest, edges)
+    high = np.fmax(find_highest(samples.t, samples.resident, edges), most_of_one)
     if attempt.peak_mb is not None and not np.any(high >= attempt.peak_mb - ROUNDED_MB):
         high[-1] = np.fmax(high[-1], attempt.peak_mb)  # after the last sample
-    moved = samples.read + samples.written
     width = seconds / bins
     return {
         "hi": round_values(high, 1),
-        "lo": round_values(low, 1),
-        "pss": round_values(low_high(samples.t, samples.pss, edges)[1], 1),
-        "private": round_values(low_high(samples.t, samples.private, edges)[1], 1),
+        "private": round_values(find_highest(samples.t, samples.private, edges), 1),
         "cpu": round_values(np.diff(_sum_until(edges, samples.t, samples.cpu)) / width, 2),
-        "io": round_values(np.diff(_sum_until(edges, samples.t, moved)) / width / 1e6, 2),
     }
 
 
-def low_high(t: Floats, values: Floats, edges: Floats) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest value in each bin, NaN where there is none.
+def find_highest(t: Floats, values: Floats, edges: Floats) -> Floats:
+    """Return the largest value in each bin, NaN where there is none.
 
     Parameters
     ----------
@@ -99,25 +92,21 @@ def low_high(t: Floats, values: Floats, edges: Floats) -> tuple[Floats, Floats]:
     """
     finite = ~np.isnan(values)
     place = np.clip(np.searchsorted(edges, t[finite], side="right") - 1, 0, len(edges) - 2)
-    low, high = np.full(len(edges) - 1, np.inf), np.full(len(edges) - 1, -np.inf)
-    np.minimum.at(low, place, values[finite])
+    high = np.full(len(edges) - 1, -np.inf)
     np.maximum.at(high, place, values[finite])
-    empty = np.isinf(high)
-    low[empty] = high[empty] = np.nan
-    return low, high
+    return np.where(np.isinf(high), np.nan, high)
 
 
-def bound_steps(t: Floats, values: Floats, edges: Floats) -> tuple[Floats, Floats]:
-    """Return the smallest and largest value in each bin of what holds from each time to the next.
+def bound_steps(t: Floats, values: Floats, edges: Floats) -> Floats:
+    """Return the largest value in each bin of what holds from each time to the next.
 
     Before the first time it is 0.
     """
     if not len(t):
-        return np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
+        return np.zeros(len(edges) - 1)
     last = np.searchsorted(t, edges[:-1], side="right") - 1
     held = np.where(last >= 0, values[np.maximum(last, 0)], 0.0)
-    low, high = low_high(t, values, edges)
-    return np.fmin(low, held), np.fmax(high, held)
+    return np.fmax(find_highest(t, values, edges), held)
 
 
 def rates(placed: Iterable[Placed], edges: Floats) -> tuple[Floats, Floats]:

@@ -61,8 +61,8 @@ class Source:
     def __init__(self, results: Path, name: str) -> None:
         self.results, self.name = results, name
         self._reader = RunReader(results)
-        self._changes = Changes()
         self._runs: Runs | None = None
+        self._version, self._content = 0, ""
         self._model: Model = {}
         self._looked = self._next = self._charts_due = -math.inf
         self._charting = 0.0
@@ -75,13 +75,7 @@ class Source:
         """Return the model as it is, and the number of its state."""
         with self._lock:
             self._look()
-            return self._changes.version, self._model
-
-    def news(self, version: int) -> dict[str, Any]:
-        """Return what has changed after a state; see `Changes.since`."""
-        with self._lock:
-            self._look()
-            return self._changes.since(version)
+            return self._version, self._model
 
     def outcome(self) -> str:
         """Return how the last run ended, or ``running``; empty if there was none."""
@@ -125,8 +119,14 @@ class Source:
             return
         runs = self._runs = self._reader.read()
         model = build(runs, live=True, charts=self._charts_of(runs))
+        # curves may be older than progress
+        model["runs"] = [
+            known | {"done": run.done, "of": run.of, "left": run.left.words if run.left else ""}
+            for known, run in zip(model["runs"], runs.runs, strict=False)
+        ]
         self._model = model | {"now": [_now(run) for run in runs.runs if not run.is_over]}
-        self._changes.take(self._model)
+        content = json.dumps(self._model | {"made": 0})
+        self._version, self._content = self._version + (content != self._content), content
         self._looked = time.monotonic()
         took = self._looked - began - self._charting
         self._next = self._looked + min(max(_LOOK_S, took / _LOOKING - took), _REST_S)
@@ -222,8 +222,10 @@ class Site:
         return page(model | state, (), title=f"unglow monitor: {source.name}")
 
     def news(self, n: int, version: int) -> dict[str, Any]:
-        """Return what has changed in the n-th directory after a state."""
-        return {**self.sources[n].news(version), "places": self.places(n)}
+        """Return the model of the n-th directory, unless it is as it was in a state."""
+        now, model = self.sources[n].model()
+        changed = model if now != version else {"made": model["made"]}
+        return {**changed, "version": now, "places": self.places(n)}
 
     def pictures(self, n: int, pair: str, *, small: bool) -> list[dict[str, str]]:
         """Return the pictures of a pair of the n-th directory; no figure itself is served."""
@@ -236,84 +238,6 @@ class Site:
             {"name": s.name, "outcome": s.outcome(), "shown": n == shown}
             for n, s in enumerate(self.sources)
         ]
-
-
-_LISTS = ("runs", "attempts", "pairs")
-# The time of the model does not count as a change.
-_TIME = "made"
-
-
-class Changes:
-    """A model, and since when each part of it has been as it is.
-
-    Attributes
-    ----------
-    version
-        Number of the state, from 1 on; it grows when something has changed.
-    """
-
-    def __init__(self) -> None:
-        self.version = 0
-        self._made = 0.0
-        self._parts: dict[tuple[str, str | int], tuple[int, str, Any]] = {}
-
-    def take(self, model: Mapping[str, Any]) -> None:
-        """Take the model as it is now."""
-        self._made = model[_TIME]
-        parts = _parts(model)
-        texts = {key: self._text(key, value) for key, value in parts.items()}
-        same = {k: k in self._parts and self._parts[k][1] == text for k, text in texts.items()}
-        if len(texts) != len(self._parts) or not all(same.values()):
-            self.version += 1
-        self._parts = {
-            key: (self._find_version(key, value, same=same[key]), texts[key], value)
-            for key, value in parts.items()
-        }
-
-    def _text(self, key: tuple[str, str | int], value: Any) -> str:
-        """Return a part as JSON; parts of a model are never changed, only replaced."""
-        known = self._parts.get(key)
-        if known is not None and known[2] is value:
-            return known[1]
-        return json.dumps(value, allow_nan=False)
-
-    def _find_version(self, key: tuple[str, str | int], value: Any, *, same: bool) -> int:
-        """Return from which state on a part is as it is; an order may have grown at its end."""
-        since, _, before = self._parts.get(key, (self.version, "", None))
-        grown = key[0] == "order" and before is not None and value[: len(before)] == before
-        return since if same or grown else self.version
-
-    def since(self, version: int) -> dict[str, Any]:
-        """Return what has changed after a state.
-
-        Returns
-        -------
-        ``version`` and ``made``; ``top``, the keys of the model that changed; for ``runs``,
-        ``attempts`` and ``pairs`` the ``changed`` ones as [id, content], and the ``order`` of all
-        ids, None if new ones only follow those before. The ids of pairs are their places.
-        """
-        new = {k: value for k, (since, _, value) in self._parts.items() if since > version}
-        lists = {
-            name: {
-                "changed": [[key, value] for (part, key), value in new.items() if part == name],
-                "order": new.get(("order", name)),
-            }
-            for name in _LISTS
-        }
-        top = {key: value for (part, key), value in new.items() if part == "top"}
-        return {"version": self.version, _TIME: self._made, "top": top, **lists}
-
-
-def _parts(model: Mapping[str, Any]) -> dict[tuple[str, str | int], Any]:
-    parts: dict[tuple[str, str | int], Any] = {}
-    for key, value in model.items():
-        if key in _LISTS:
-            ids = [item.get("id", n) for n, item in enumerate(value)]
-            parts["order", key] = ids
-            parts.update({(key, name): item for name, item in zip(ids, value, strict=True)})
-        elif key != _TIME:
-            parts["top", key] = value
-    return parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow import __version__
-from unglow.core.errors import UnglowError
 from unglow.core.levels import name_of
 from unglow.core.progress import MOST_LISTED
 from unglow.core.workflow_files import is_foreign
-from unglow.reporting.groups import NAME as GROUPS
 from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
 from unglow.reporting.html.curves import flames
 from unglow.reporting.pair_rows import NUMBERS, costs_of, outliers
-from unglow.results import read_summary
 from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.records import RUNNING, once_per_object
-from unglow.telemetry.reading.totals import group_by_rule, group_by_step, overhead, steps_of
+from unglow.telemetry.reading.totals import group_by_rule, group_by_step, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -73,16 +68,35 @@ def build(runs: Runs, *, live: bool = False, charts: Model | None = None) -> Mod
         "incidents": [
             asdict(i) | {"numbers": dict(i.numbers or {})}
             for i in incidents(runs.history, results, pairs)
-            if i.is_open
         ],
         "pairs": [{k: v for k, v in row.items() if k != "working"} for row in pairs],
-        "batch": _batch(results, runs.history, pairs),
+        "batch": _batch(runs.history, pairs),
         "working": {name_of(row): row["working"] for row in pairs if row.get("working")},
     }
     if slides := slides_of(pairs):
         model["slides"] = slides
     profiled = None if live else flames_of(runs)
     return model | {"flames": profiled} if profiled else model
+
+
+def build_comparison(named: Mapping[str, Run]) -> Model:
+    """Return the model of a page that shows runs of any directories, by name, without results."""
+    placed = [(n, a) for n, run in enumerate(named.values()) for a in run.history.attempts]
+    bins = curves.bins_for(len(placed))
+    return {
+        "schema": SCHEMA,
+        "unglow": __version__,
+        "made": time.time(),
+        "live": False,
+        "results": "",
+        "foreign": True,
+        "shown": 0,
+        "runs": [_run(run, _BINS) | {"name": name} for name, run in named.items()],
+        "attempts": [_attempt(a, n, 1, bins) for n, a in placed],
+        "incidents": [],
+        "pairs": [],
+        "batch": {"names": {}, "pairs": [], "groups": []},
+    }
 
 
 def slides_of(pairs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -115,19 +129,15 @@ def flames_of(runs: Runs, most: int | None = None) -> Model | None:
     return flames(runs.results, shown)
 
 
-def _batch(results: Path, history: History, pairs: Sequence[Mapping[str, Any]]) -> Model:
+def _batch(history: History, pairs: Sequence[Mapping[str, Any]]) -> Model:
     """Return the costs of pairs, and the numbers in which they are outliers."""
     costs = costs_of(pairs, history)
     unusual = outliers([{**row, **cost} for row, cost in zip(pairs, costs, strict=True)])
     groups = {column for row in pairs for column in row if is_group(column) and row[column]}
-    pooled: list[dict[str, str]] = []
-    with suppress(UnglowError, OSError):
-        pooled = read_summary(results / GROUPS)
     return {
         "names": {number.key: number.name for number in NUMBERS},
         "pairs": [cost | {"outlier": o} for cost, o in zip(costs, unusual, strict=True)],
         "groups": sorted(groups),
-        "pooled": pooled if groups else [],
     }
 
 
@@ -156,7 +166,6 @@ def _run(run: Run, bins: int) -> Model:
             for row in group_by_rule(h.attempts)
         ],
         "steps": [asdict(row) for row in group_by_step(h.attempts)],
-        "overhead": asdict(took) if (took := overhead(h)) else None,
         "messages": [asdict(message) for message in run.messages],
         "environment": {k: fields[k] for k in _ENVIRONMENT if fields.get(k) is not None},
         "config": run.config,
@@ -169,13 +178,12 @@ def _lines(h: RunHistory, bins: int) -> Model | None:
     if not len(t) or h.seconds <= 0:
         return None
     edges = np.linspace(0.0, h.seconds, bins + 1)
-    low, high = curves.bound_steps(t, mb, edges)
-    declared = curves.bound_steps(*h.declared, edges)[1]
+    high = curves.bound_steps(t, mb, edges)
+    declared = curves.bound_steps(*h.declared, edges)
     available = _available(h.attempts, edges)
     cpu, moved = curves.rates(h.attempts, edges)
     peak = int(np.argmax(mb))
     return {
-        "lo": curves.round_values(low, 1),
         "hi": curves.round_values(high, 1),
         "declared": curves.round_values(declared, 1),
         "available": curves.round_values(available, 0),
@@ -190,7 +198,7 @@ def _available(placed: Iterable[Placed], edges: np.ndarray[Any, Any]) -> np.ndar
     sampled = [a for a in placed if len(a.attempt.samples)]
     t = np.concatenate([a.start + a.attempt.samples.t for a in sampled])
     mb = np.concatenate([a.attempt.samples.available for a in sampled])
-    return curves.low_high(t, mb, edges)[0]
+    return -curves.find_highest(t, -mb, edges)
 
 
 @once_per_object
@@ -208,8 +216,6 @@ def _attempt(a: Placed, run: int, tries: int, bins: int) -> Model:
         "host": attempt.host,
         "start": round(a.start, 3),
         "end": round(a.end, 3),
-        "launched": a.launched,
-        "closed": a.closed,
         "outcome": a.outcome,
         "slot": a.slot,
         "threads": attempt.threads,

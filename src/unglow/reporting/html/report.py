@@ -36,12 +36,11 @@ CHARTS, LICENCE = "uplot/uPlot.iife.min.js", "uplot/LICENSE"
 SCRIPTS = (
     *("elements.js", "parts.js", "words.js", "colours.js"),
     *("stream.js", "charts.js", "attempt.js", "rules.js", "flames.js", "resources.js"),
-    *("head.js", "pairs.js", "batch.js", "strips.js", "viewer.js", "compare.js", "page.js"),
+    *("head.js", "pairs.js", "batch.js", "viewer.js", "live.js", "page.js"),
 )
 STYLES = ("uplot/uPlot.min.css", "theme.css", "page.css")
 SHARED = ("elements.js", "theme.css")
 """Files that the viewer serves too; exports of a module are globals of the page's scripts."""
-LIVE_SCRIPTS, LIVE_STYLES = ("live.js", "progress.js"), ("live.css",)
 # A shorter model is easier to look into than to make smaller.
 _PLAIN = 1 << 14
 _LEVEL = 6
@@ -55,23 +54,22 @@ def asset(name: str) -> str:
 
 
 @cache
-def script(*, live: bool = False) -> str:
+def script() -> str:
     """Return all scripts as one; the page's own share a scope that nothing else sees."""
-    names = (*(LIVE_SCRIPTS if live else ()), *SCRIPTS)
-    own = "\n".join(asset(name).replace("\nexport ", "\n") for name in names)
+    own = "\n".join(asset(name).replace("\nexport ", "\n") for name in SCRIPTS)
     licence = f"/* uPlot\n{asset(LICENCE)}*/"
     return f'{licence}\n{asset(CHARTS)}\n(() => {{\n"use strict";\n{own}}})();\n'
 
 
 @cache
-def style(*, live: bool = False) -> str:
+def style() -> str:
     """Return all styles as one."""
-    return "\n".join(asset(name) for name in (*STYLES, *(LIVE_STYLES if live else ())))
+    return "\n".join(asset(name) for name in STYLES)
 
 
 def policy(*, live: bool = False) -> str:
     """Return the content security policy; a live page may ask its own server for updates."""
-    code, look = (_digest(text) for text in (script(live=live), style(live=live)))
+    code, look = _digest(script()), _digest(style())
     connect = "'self'" if live else "'none'"
     return (
         f"default-src 'none'; img-src data:; connect-src {connect}; script-src '{code}'; "
@@ -94,8 +92,7 @@ def page(
     Parameters
     ----------
     model
-        Of `unglow.reporting.html.page_model` or `unglow.reporting.html.run_comparison`; a live one
-        makes the page ask for more.
+        Of `unglow.reporting.html.page_model`; a live one makes the page ask for more.
     pictures
         Those of each of the model's pairs.
     title
@@ -105,10 +102,10 @@ def page(
     parts = {
         "title": html.escape(title),
         "policy": html.escape(policy(live=live)),
-        "style": style(live=live),
+        "style": style(),
         "model": embedded(model, "model"),
         "pictures": embedded([[asdict(p) for p in g] for g in pictures], "pictures", plain=True),
-        "script": script(live=live),
+        "script": script(),
     }
     text = asset("page.html")
     head, *rest = text.split("{{")

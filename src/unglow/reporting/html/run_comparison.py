@@ -1,38 +1,27 @@
-"""Runs side by side: the same numbers of each, and curves that all start at 0."""
+"""Runs side by side: the same numbers of each, and what may have made their results different."""
 
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from unglow import __version__
 from unglow.core import rounding
 from unglow.core.errors import InputError
-from unglow.reporting.html.curves import bound_steps, rates, round_values
-from unglow.reporting.html.page_model import SCHEMA, Model
 from unglow.reporting.runs import find_results, find_runs
 from unglow.reporting.terminal.formatting import name_outcome
-from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
-from unglow.telemetry.reading.totals import RuleTally, group_by_rule, overhead
+from unglow.telemetry.reading.totals import RuleTally, group_by_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.comparison.results import Comparison
     from unglow.reporting.runs import Run
 
-_BINS = 500
 # What is recorded of the environment of a run, and how it is called.
 _COMPARED = {"unglow": "unglow", "processor": "processor", "blas": "linear algebra",
              "variables": "variables"}  # fmt: skip
-# Candidates that only one side has, of each pair.
-_POINTS = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,14 +140,6 @@ def _total(of: Callable[[RuleTally], float]) -> Callable[[Run], float]:
     return lambda run: sum(of(row) for row in group_by_rule(run.history.attempts))
 
 
-def _took(key: str) -> Callable[[Run], float | None]:
-    def of(run: Run) -> float | None:
-        times = overhead(run.history)
-        return None if times is None else getattr(times, key)
-
-    return of
-
-
 def _busy(run: Run) -> float | None:
     cpu = sum(row.cpu_s for row in group_by_rule(run.history.attempts))
     return cpu / (run.seconds * run.cores) if run.seconds and run.cores else None
@@ -182,13 +163,10 @@ _NUMBERS: tuple[tuple[str, str, Callable[[Run], Any]], ...] = (
     ("time of all jobs", "s", _total(lambda row: row.seconds)),
     ("read", "bytes", _total(lambda row: row.read)),
     ("written", "bytes", _total(lambda row: row.written)),
-    ("time before the first job", "s", _took("before")),
-    ("time to start a job, mean", "s", _took("launching")),
-    ("time without a job, in between", "s", _took("idle")),
 )
 
 
-def compare_rules(named: Sequence[Named]) -> list[Model]:
+def compare_rules(named: Sequence[Named]) -> list[dict[str, Any]]:
     """Return time, peak and declared memory, MB, of each rule in each run."""
     tallies = [{row.rule: row for row in group_by_rule(n.run.history.attempts)} for n in named]
     names = dict.fromkeys(rule for tally in tallies for rule in tally)
@@ -205,76 +183,6 @@ def compare_rules(named: Sequence[Named]) -> list[Model]:
         }
         for rule in names
     ]
-
-
-def build(named: Sequence[Named], comparisons: Sequence[Comparison] = ()) -> Model:
-    """Return the model of a page that compares runs, and what came out of them."""
-    return {
-        "schema": SCHEMA,
-        "kind": "compare",
-        "unglow": __version__,
-        "made": time.time(),
-        "runs": [_curves(n) for n in named],
-        "rows": [
-            {"name": row.name, "unit": row.unit, "values": row.values, "change": row.change}
-            for row in rows(named)
-        ],
-        "rules": compare_rules(named),
-        "results": [_results(one) for one in comparisons],
-    }
-
-
-def _results(comparison: Comparison) -> Model:
-    return {
-        "a": comparison.a,
-        "b": comparison.b,
-        "origins": list(comparison.origins),
-        "summary": comparison.summary,
-        "alone": [*comparison.alone],
-        "pairs": [
-            {
-                "name": pair.name,
-                "verdict": pair.verdict,
-                "partly": pair.partly,
-                "excess": pair.excess,
-                "edited": list(pair.edited),
-                "findings": [
-                    {"what": f.what, "verdict": f.verdict, "text": f.sentence, "excess": f.excess,
-                     "points": f.points[:_POINTS], "more": max(len(f.points) - _POINTS, 0)}
-                    for f in pair.findings
-                ],
-            }
-            for pair in comparison.pairs
-        ],
-    }  # fmt: skip
-
-
-def _stages(run: Run) -> list[tuple[str, float, float]]:
-    """Return start of the first and end of the last attempt of each rule, s, by start."""
-    spans: dict[str, tuple[float, float]] = {}
-    for a in run.history.attempts:
-        start, end = spans.get(a.attempt.rule, (a.start, a.end))
-        spans[a.attempt.rule] = min(start, a.start), max(end, a.end)
-    return [(rule, *span) for rule, span in spans.items()]
-
-
-def _curves(named: Named) -> Model:
-    run, h = named.run, named.run.history
-    t, mb = h.memory
-    edges = np.linspace(0.0, max(h.seconds, 1e-3), _BINS + 1)
-    ends = np.sort([a.end for a in h.attempts if a.outcome == ENDED_WELL])
-    at = int(np.argmax(mb)) if len(mb) else None
-    return {
-        "name": named.name,
-        "recorded": run.id != UNRECORDED,
-        "budget_mb": run.budget_mb,
-        "stages": _stages(run),
-        "seconds": h.seconds,
-        "hi": None if at is None else round_values(bound_steps(t, mb, edges)[1], 1),
-        "cpu": round_values(rates(h.attempts, edges)[0], 2),
-        "done": [int(n) for n in np.searchsorted(ends, edges[1:], side="right")],
-        "peak": None if at is None else {"t": float(t[at]), "mb": round(float(mb[at]), 1)},
-    }
 
 
 def describe_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -55,14 +55,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 # Raised when the same results give other pictures.
-_CACHE_VERSION = 4
+_CACHE_VERSION = 5
 _QUALITY = 76
 _SMALL_PX = 110
 # Rings around candidates: their least radius, in sigmas too, colours (BGR) of halo and ring, and
 # most of them.
 _RING_PX, _RING_SIGMAS, _MOST_RINGS = 6, 2.0, 1000
 _RING_COLOURS = (30, 20, 10), (230, 210, 80)
-_IN_GALLERY = 24
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
 _NO_DATA = (74, 66, 60)
@@ -96,9 +95,6 @@ class Picture:
     small
         JPEG for a row of a table, base64, in which the smallest spots are seen; empty but for the
         main picture.
-    places
-        Of a difference: x and y (px of post) and signal-to-noise ratio of its candidates, the most
-        significant first, as many as the gallery has.
     file
         The figure that shows this in full, seen from the page; empty if there is none.
     problem
@@ -108,7 +104,6 @@ class Picture:
     name: str
     image: str = ""
     small: str = ""
-    places: list[list[float]] = field(default_factory=list)
     file: str = ""
     problem: str = ""
 
@@ -405,28 +400,26 @@ class _Overviews:
         drawn = _mark_missing(pixels[..., ::-1].copy(), np.isfinite(view.image))
         side = -(-max(drawn.shape) // _SMALL_PX)
         spots = cv2.dilate(drawn, np.ones((side, side), np.uint8))[::side, ::side]
-        points, snr, sigma = self._candidates()
+        points, sigma = self._candidates()
         rings = np.column_stack([(points + 0.5) / view.step - 0.5, sigma / view.step])
         ringed = _draw_rings(_hatch(drawn, spoilt), rings, longest)
-        best = np.column_stack([points, snr])[:_IN_GALLERY].round(1)
         yield replace(
             _picture(DIFFERENCE, ringed, longest),
-            places=best.tolist(),
             small=_encode_jpeg(
                 _hatch(np.asarray(spots, np.uint8), spoilt[::side, ::side]), _SMALL_PX
             ),
         )
 
     def _candidates(self) -> tuple[NDArray[np.float64], ...]:
-        """Return places (N, 2), signal-to-noise ratios, largest first, and widths (sigma, px)."""
+        """Return places (N, 2) and widths (sigma, px), the most significant first."""
         table = self._detected / "candidates.csv"
         if not table.is_file():
-            return np.empty((0, 2)), np.empty(0), np.empty(0)
+            return np.empty((0, 2)), np.empty(0)
         listed = read_candidates(table, (*SHOWN, "a"))
         order = np.argsort(-listed.snr, kind="stable")
         order = order[listed.is_counted[order]]
         sigma = np.nan_to_num(listed.numbers.get("a", np.zeros(len(listed))))
-        return listed.xy[order], listed.snr[order], sigma[order]
+        return listed.xy[order], sigma[order]
 
 
 def _draw_rings(drawn: Bytes, spots: NDArray[np.float64], longest: int) -> Bytes:

@@ -7,21 +7,15 @@ import os
 import shlex
 import textwrap
 import time
-from collections import Counter
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.levels import name_of
-from unglow.core.printable import PREFLIGHT, clean, printable, wrap_text
-from unglow.core.rounding import duration
-from unglow.results import STATUSES
+from unglow.core.printable import PREFLIGHT, clean, wrap_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import TextIO
 
-    from rich.console import Console, RenderableType
-    from rich.table import Table
+    from rich.console import Console
 
     from unglow.reporting.runs import Run
 
@@ -38,12 +32,6 @@ OUTCOMES = {
 """How a run ended, after its name."""
 # Characters of a reason or a message.
 _LONGEST = 200
-_MOST_ROWS = 20
-_STYLES = {"ok": "green", "suspect": "yellow", "skipped": "yellow"}
-# What wants attention goes first.
-_ORDER = ("failed", "incomplete", "skipped", "suspect", "ok")
-_NUMBERS = (("error_median_px", "map error px"), ("gain", "gain"), ("candidates", "candidates"))
-_LONGEST_NAME, _LONGEST_REASON = 40, 120
 
 
 def stopwatch(seconds: float) -> str:
@@ -85,10 +73,10 @@ def name_outcome(run: Run) -> str:
     return f"finished: {run.pair_counts}" if run.pair_counts else "finished"
 
 
-def first_sentence(text: str, longest: int = _LONGEST) -> str:
+def first_sentence(text: str) -> str:
     """Return the first sentence of a text, or its beginning if that is too long."""
     head, stop, _ = clean(text).partition(". ")
-    return textwrap.shorten(head + stop.rstrip(), longest, placeholder=" …")
+    return textwrap.shorten(head + stop.rstrip(), _LONGEST, placeholder=" …")
 
 
 def clock(wall: float) -> str:
@@ -241,84 +229,3 @@ def name_pairs(keys: Sequence[tuple[str, str]]) -> str:
     first = ", ".join(clean(" ".join(filter(None, key))) for key in keys[:_NAMED])
     rest = f" and {more} more" if more > 0 else ""
     return count_pairs(keys) + (f" ({first}{rest})" if first else "")
-
-
-def draw_end(
-    *,
-    seconds: float,
-    pairs: Sequence[Mapping[str, Any]] = (),
-    page: str = "",
-    closing: Sequence[str] = (),
-    log: str = "",
-) -> RenderableType:
-    """Return what is printed when a run has ended.
-
-    Parameters
-    ----------
-    seconds
-        How long it took.
-    pairs
-        Rows of the summary.
-    page, log
-        The report, and Snakemake's log; empty where there is none.
-    closing
-        What could not be written, and what to do next, in sentences; empty if all is well.
-    """
-    from rich.console import Group  # noqa: PLC0415 (as above)
-    from rich.text import Text  # noqa: PLC0415
-
-    parts: list[RenderableType] = []
-    interrupted = any(sentence.startswith(INTERRUPTED) for sentence in closing)
-    judged = [row for row in pairs if not (interrupted and row["status"] == "incomplete")]
-    if pairs:
-        parts += [Text(_count_states(pairs, seconds), style="bold")]
-    if judged:
-        parts.append(_table(judged))
-    more = len(judged) - _MOST_ROWS
-    if more > 0:
-        parts.append(Text(f"and {more} more: `unglow status`", style="dim"))
-    if page:
-        parts += [Text(f"Report:  {clean(page)} (open it in a browser)")]
-        numbers = PurePath(page).with_name("summary.tsv")
-        parts += [Text(f"Numbers: {clean(str(numbers))}    Pixels: unglow view")]
-    parts += [Text(printable(sentence), style=BAD) for sentence in closing]
-    if closing and log:
-        parts.append(Text(f"Log of Snakemake: {clean(log)}"))
-    return Group(*parts)
-
-
-def _count_states(pairs: Sequence[Mapping[str, Any]], seconds: float) -> str:
-    found = Counter(str(row["status"]) for row in pairs)
-    words = [f"{found[status]} {status}" for status in STATUSES if found[status]]
-    markers = [row["sample"] for row in pairs if row.get("background_channel")]
-    inputs = count_inputs(len(pairs) - len(markers), len({*markers}))
-    inputs += f" ({count(len(markers), 'marker')})" if markers else ""
-    return f"{inputs} in {duration(seconds)}: {', '.join(words)}"
-
-
-def _table(pairs: Sequence[Mapping[str, Any]]) -> Table:
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    from unglow.reporting.summary import texts  # noqa: PLC0415 (numpy)
-
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, overflow="ellipsis", max_width=_LONGEST_NAME)
-    table.add_column(no_wrap=True)
-    for _ in _NUMBERS:
-        table.add_column(no_wrap=True, justify="right")
-    table.add_column()
-    heads = ("pair", "state", *(head for _, head in _NUMBERS), "")
-    table.add_row(*(Text(head, style="dim") for head in heads))
-    rank = {status: n for n, status in enumerate(_ORDER)}
-    for row in sorted(pairs, key=lambda row: rank.get(str(row["status"]), 0))[:_MOST_ROWS]:
-        status = str(row["status"])
-        cells = texts({key: row[key] for key, _ in _NUMBERS if row.get(key) is not None})
-        why = "" if status == "ok" else str(row.get("reasons") or "")
-        table.add_row(
-            Text(clean(name_of(row))),
-            Text(status, style=_STYLES.get(status, BAD)),
-            *(Text(cells.get(key, "")) for key, _ in _NUMBERS),
-            Text(first_sentence(why, _LONGEST_REASON)),
-        )
-    return table

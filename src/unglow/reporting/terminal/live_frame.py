@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import tempfile
-import threading
-from collections import deque
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 # Columns left free at the right: a terminal writes ^C at the cursor, and must not break the line.
 _MARGIN = 4
 _SMALLEST = (20, 4)
-# Number of calls whose lines are written again when the size changes.
-_KEPT = 100
 
 
 class LiveFrame:
@@ -42,24 +37,17 @@ class LiveFrame:
 
     def __init__(self, stream: TextIO, terminal: int, *, colours: bool = True) -> None:
         self._stream, self._terminal, self._colours = stream, terminal, colours
-        self._lock = threading.RLock()
         self._live: Live | None = None
-        self._shown: Callable[[], RenderableType] | None = None
-        self._said: deque[RenderableType] = deque(maxlen=_KEPT)
-        self._size: os.terminal_size | None = None
 
     @cached_property
     def console(self) -> Console:
-        """What writes to the terminal, with the size that the terminal has left for it."""
+        """What writes to the terminal."""
         return make_console(self._stream, colours=self._colours)
 
     def say(self, text: RenderableType) -> None:
         """Print something above the frame, to stay."""
-        with self._lock:
-            self._measure()
-            self._said.append(text)
-            self.console.print(text)
-            self.draw(self._shown)
+        self._measure()
+        self.console.print(text)
 
     def draw(self, shown: Callable[[], RenderableType] | None) -> None:
         """Draw a frame in place of the last one; None for none.
@@ -69,27 +57,14 @@ class LiveFrame:
         shown
             Returns what is drawn, once the console has the size that there is.
         """
-        with self._lock:
-            self._shown = shown
-            if shown is None:
-                self._erase()
-            elif self._is_in_front():
-                self._measure()
-                self._start().update(shown(), refresh=True)
-
-    def leave_when_stopped(self) -> None:
-        """On Ctrl-Z, continue below the lines of the shell; to be called in the main thread."""
-
-        def stop(*_: object) -> None:
-            with self._lock:
-                self._erase()
-                signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-                os.kill(os.getpid(), signal.SIGTSTP)
-                signal.signal(signal.SIGTSTP, stop)
-
-        signal.signal(signal.SIGTSTP, stop)
-
-    def _start(self) -> Live:
+        if shown is None:
+            live, self._live = self._live, None
+            if live is not None:
+                live.update("")  # drawn once more, as high as it is
+                live.stop()
+        if shown is None or not self._is_in_front():
+            return
+        self._measure()
         if self._live is None:
             from rich.live import Live  # noqa: PLC0415 (only where something is drawn)
 
@@ -103,28 +78,13 @@ class LiveFrame:
             )
             self._live.start()
             self.console.show_cursor()  # nothing has to be put right if the process is killed
-        return self._live
-
-    def _erase(self) -> None:
-        live, self._live = self._live, None
-        if live is not None:
-            live.update("")  # drawn once more, as high as it is
-            live.stop()
+        self._live.update(shown(), refresh=True)
 
     def _measure(self) -> None:
-        """Take the size of the terminal; if it is another one, write all again.
-
-        The places of lines that the terminal has wrapped again cannot be known.
-        """
+        """Take the size of the terminal; standard output is diverted while a frame is drawn."""
         size = os.get_terminal_size(self._terminal)
         columns = max(_SMALLEST[0], (size.columns or 80) - _MARGIN)
         self.console.size = (columns, max(_SMALLEST[1], (size.lines or 24) - 1))
-        if self._size not in (None, size) and self._live is not None:
-            self._erase()
-            self.console.clear()
-            for text in self._said:
-                self.console.print(text)
-        self._size = size
 
     def _is_in_front(self) -> bool:
         """Whether this process is in the foreground of its terminal."""

@@ -5,8 +5,7 @@ imported where something is drawn. Snakemake itself is not imported: of its reco
 plain values are used. The Snakefile adds to records of its own what a screen shows in another way
 (``extra`` of `logging`):
 
-- ``pairs``: rows of the summary, with the verdict; ``closing``: what to do after the run
-- ``page``: the report that was written
+- ``ending``: whether it is about the end of the run
 - ``locked``: whether the lock of a killed run is still there
 """
 
@@ -16,11 +15,10 @@ import logging
 import os
 import sys
 import threading
-import time
 from enum import Enum, auto
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unglow.core.printable import SHOWN, WEB, clean, printable
 from unglow.reporting.terminal.formatting import (
@@ -29,7 +27,6 @@ from unglow.reporting.terminal.formatting import (
     closing_sentence,
     count,
     count_pairs,
-    draw_end,
     make_console,
     name_pairs,
 )
@@ -66,8 +63,6 @@ _JOB_ERRORS = (
     "Exiting because a job execution failed",
 )
 _MOST_SKIPPED = 3
-# Keys that the Snakefile adds to its records.
-_OF_ENDING = ("pairs", "closing", "page")
 _STYLES = {"ok": "green", "suspect": "yellow", "failed": BAD}
 
 
@@ -79,8 +74,6 @@ class Mode(Enum):
     QUIET = auto()
     SILENT = auto()
     PLAN = auto()
-    PAIRS = auto()
-    """Lines about pairs and failed jobs, next to Snakemake's own text."""
 
 
 class RunOutput:
@@ -103,7 +96,6 @@ class RunOutput:
     ) -> None:
         self._mode, self._command = mode, [*command]
         self._lock = threading.RLock()
-        self._began = time.monotonic()
         self._places: list[Path] = []
         self._pairs: list[tuple[str, str]] = []
         self._dry = DryRun(command)
@@ -112,14 +104,12 @@ class RunOutput:
         self._page: LivePage | None = None
         self._frame: LiveFrame | None = None
         self._diversion: Diversion | None = None
-        self._closing: dict[str, Any] = {}
         self._last: list[tuple[str, str]] = []  # lines that end a run, below those of its pairs
         self._said: set[str] = set()
         if mode == Mode.SCREEN:  # what others write to the stream goes elsewhere while it draws
             terminal = os.dup(stream.fileno())
             stream = open(terminal, "w", encoding=stream.encoding, errors="replace")  # noqa: SIM115, PTH123
             self._frame = LiveFrame(stream, terminal, colours=colours)
-            self._frame.leave_when_stopped()
         self._stream, self._colours = stream, colours
 
     def attach(
@@ -171,8 +161,6 @@ class RunOutput:
             self._plan(record, event, text)
         elif event == "run_info":
             self._start(vars(record)["stats"])
-        elif self._mode == Mode.PAIRS:
-            return
         elif event in ("", "error"):
             self._message(record, text)
 
@@ -192,11 +180,8 @@ class RunOutput:
                 self._print(printable(line), "dim")
         for line in self._dry.lines() if self._mode == Mode.PLAN else ():
             self._print(line)
-        for text, style in self._last if self._mode != Mode.SCREEN else ():
+        for text, style in self._last:
             self._print(text, style)
-        if self._mode == Mode.SCREEN and self._closing:
-            seconds = time.monotonic() - self._began
-            self._print(draw_end(**self._closing, seconds=seconds))
         if self._page is not None:
             self._print(
                 "The live page has ended with the run: unglow monitor --web opens it again."
@@ -229,9 +214,8 @@ class RunOutput:
                 self._print(line, "" if n else "bold")
         if self._mode == Mode.SCREEN:
             self._diversion = Diversion()
-        if self._mode in (Mode.SCREEN, Mode.LINES, Mode.PAIRS):
-            if self._mode != Mode.PAIRS:
-                os.environ[SHOWN] = "1"
+        if self._mode in (Mode.SCREEN, Mode.LINES):
+            os.environ[SHOWN] = "1"
             from unglow.reporting.terminal.run_watch import RunWatch  # noqa: PLC0415
 
             self._watch = RunWatch(self._places, self._show)
@@ -260,9 +244,7 @@ class RunOutput:
 
     def _message(self, record: logging.LogRecord, text: str) -> None:
         """Show a message of Snakemake or of the Snakefile that matters."""
-        more = {key: value for key, value in vars(record).items() if key in _OF_ENDING}
-        if more:
-            self._closing |= more
+        if getattr(record, "ending", False):
             self._last.append((printable(text), _style(record)))
         elif asked := next((words for words in _STOPPING if words in text), ""):
             sentence = _STOPPING[asked].format(" ".join(self._command[:2]))
@@ -270,7 +252,7 @@ class RunOutput:
                 self._said.add(sentence)
                 self._print(sentence, "bold yellow")
         elif text.startswith(_LOG):
-            self._closing["log"] = text.removeprefix(_LOG)
+            self._last.append((f"Log of Snakemake: {printable(text.removeprefix(_LOG))}", ""))
         elif text.startswith(NOTHING_TO_DO):
             done = f"{count_pairs(self._pairs)} finished" if self._pairs else "all is made"
             self._print(f"Nothing to do: {done}.")
@@ -293,8 +275,7 @@ class RunOutput:
         for line in self._diversion.new_lines() if self._diversion is not None else ():
             self._print(printable(line), "dim")
         for event in events:
-            if self._mode != Mode.SCREEN or event.status == "failed":
-                self._print(event.line, _STYLES.get(event.status, "default"))
+            self._print(event.line, _STYLES.get(event.status, "default"))
         if self._frame is not None and runs:
             from unglow.reporting.terminal.screen import fit  # noqa: PLC0415
 
@@ -315,26 +296,6 @@ class RunOutput:
             else:
                 self._console.print(text, soft_wrap=True)
                 self._console.file.flush()
-
-
-class PairLines(logging.Handler):
-    """Lines about finished pairs and failed jobs, for a Snakemake that prints its own text."""
-
-    def __init__(self, output: RunOutput) -> None:
-        super().__init__(logging.INFO)
-        self._output = output
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Start with the first jobs; whatever goes wrong does not reach the run."""
-        try:
-            self._output.take(record)
-        except Exception as error:  # noqa: BLE001 (it is only a view)
-            logging.getLogger("unglow").warning("no lines about pairs (%r)", error)
-
-    def close(self) -> None:
-        """Print the rest."""
-        self._output.close()
-        super().close()
 
 
 def _text(text: str, style: str) -> Text:

@@ -15,6 +15,7 @@ from unglow.core.workflow_files import COMMAND, is_foreign
 from unglow.reporting.runs import RunReader
 from unglow.reporting.terminal.formatting import clock, count, describe_end, first_sentence
 from unglow.telemetry.reading.history import UNRECORDED
+from unglow.telemetry.reading.incidents import STALL
 from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.records import ENDED_WELL
 
@@ -112,7 +113,7 @@ class EventLines:
                 continue
             wall = round(incident.wall or run.wall, 1)
             key = f"{incident.kind} {incident.attempt} {incident.title} {wall}"
-            status = "failed" if not incident.mended else ""
+            status = "failed" if incident.kind != STALL else ""
             event = Event(wall, _describe_incident(incident), status, clean(incident.remedy))
             yield from self._once(key, event)
         if run.is_over and is_framed:

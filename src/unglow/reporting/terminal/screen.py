@@ -71,56 +71,30 @@ class Bar:
         return Measurement(self.width, self.width)
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """How much of a run is drawn.
-
-    Attributes
-    ----------
-    rules
-        Which rules: ``all``, only those that are ``started`` and not done, or ``none``.
-    jobs, incidents
-        Largest number of them.
-    """
-
-    rules: str = "all"
-    jobs: int = 1000
-    incidents: int = 5
+#: Most rules, jobs and incidents, from many to few, for terminals that are not high enough.
+MOST = (1000, 12, 8, 6, 4, 3, 2, 1, 0)
 
 
-#: From much to little, for terminals that are not high enough.
-DETAILS = (
-    Detail(),
-    Detail("all", 12, 2),
-    Detail("started", 12, 2),
-    Detail("started", 6, 1),
-    Detail("none", 4, 1),
-    Detail("started", 4, 0),
-    Detail("none", 2, 0),
-    Detail("none", 0, 0),
-)
-
-
-def draw(runs: Sequence[Run], width: int, detail: Detail = DETAILS[0]) -> Group:
-    """Draw runs for a terminal of a width, columns."""
+def draw(runs: Sequence[Run], width: int, most: int = MOST[0]) -> Group:
+    """Draw runs for a terminal of a width, columns, with so many rules and jobs at most."""
     parts: list[RenderableType] = []
     for n, run in enumerate(runs):
         parts += [Text("")] if n else []
-        parts += _run(run, width, detail)
+        parts += _run(run, width, most)
     return Group(*parts)
 
 
 def fit(console: Console, runs: Sequence[Run]) -> Group:
     """Draw as much as a terminal has space for."""
     width, height = console.size
-    for detail in DETAILS:
-        shown = draw(runs, width, detail)
+    for most in MOST:
+        shown = draw(runs, width, most)
         if len(console.render_lines(shown, pad=False)) <= height:
             break
     return shown
 
 
-def _run(run: Run, width: int, detail: Detail) -> list[RenderableType]:
+def _run(run: Run, width: int, most: int) -> list[RenderableType]:
     parts: list[RenderableType] = [_head(run)]
     if run.of:
         parts.append(_label(Bar(run.done / run.of, _bar_width(width), _style(run)),
@@ -128,14 +102,14 @@ def _run(run: Run, width: int, detail: Detail) -> list[RenderableType]:
     if not run.is_over:
         parts += [Text(f"pairs: {run.pair_counts}")] if run.pair_counts else []
         parts.append(_memory(run))
-    rules = [row for row in run.rules if _is_shown(row, detail.rules)]
+    rules = sorted(run.rules, key=lambda row: not _is_started(row))[: most if most > 3 else 0]
+    rules = [row for row in run.rules if row in rules]
     if rules:
         parts += [Text(""), _rules(rules, width)]
-    if not run.is_over and run.running and detail.jobs:
-        parts += [Text(""), _jobs(run, width, detail.jobs)]
-    still = [incident for incident in run.incidents if incident.is_open]
-    if still and detail.incidents:
-        parts += [Text(""), *_incidents(still, detail.incidents, width)]
+    if not run.is_over and run.running and most:
+        parts += [Text(""), _jobs(run, width, most)]
+    if run.incidents and most > 3:
+        parts += [Text(""), *_incidents(run.incidents, min(5, most // 2), width)]
     return parts
 
 
@@ -176,9 +150,8 @@ def _memory(run: Run) -> Text:
     return Text(text)
 
 
-def _is_shown(row: RuleProgress, which: str) -> bool:
-    is_started = bool(row.running or row.failed or 0 < row.done < row.of)
-    return which == "all" or (which == "started" and is_started)
+def _is_started(row: RuleProgress) -> bool:
+    return bool(row.running or row.failed or 0 < row.done < row.of)
 
 
 def _rules(rows: Sequence[RuleProgress], width: int) -> Table:
@@ -257,10 +230,7 @@ def _incidents(incidents: Sequence[Incident], most: int, width: int) -> list[Ren
     for incident in incidents[:most]:
         line = Text("" if incident.wall is None else f"{clock(incident.wall)} ")
         line.append(f"{clean(incident.title)}: ", style="bold")
-        style = STYLES["ok"] if incident.mended else BAD
-        line.append(clean(incident.cause.replace("_", " ")), style=style)
-        if incident.mended:
-            line.append(" (it continued)")
+        line.append(clean(incident.cause.replace("_", " ")), style=BAD)
         parts.append(line)
         if incident.message not in ("", incident.cause):
             parts.append(_paragraphs(incident.message, width))

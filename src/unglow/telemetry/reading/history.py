@@ -177,7 +177,7 @@ def _history(
         ended = outcome_of_attempt(attempt, (run, outcome), job, machine)
         new.append(Placed(attempt, job, start, start + attempt.seconds, ended))
     shifts = _shifts(new, run)
-    placed = kept + [_add_snakemake_times(_shift(a, shifts)) for a in new]
+    placed = kept + [_add_launch(_shift(a, shifts)) for a in new]
     going = outcome == RUNNING or machine.asks(run)
     now = machine.now - run.wall if going and run.outcome is None else 0.0
     seconds = max([run.seen, now, *(a.end for a in placed)])
@@ -227,16 +227,10 @@ def _shift(a: Placed, shifts: Mapping[str, float]) -> Placed:
     return replace(a, start=a.start + shift, end=a.end + shift) if shift else a
 
 
-def _add_snakemake_times(a: Placed) -> Placed:
-    """Add when Snakemake started the job of an attempt, and when it noticed its end."""
-    if a.job is None:
-        return a
-    starts = a.job.when("started")
-    launched = max((t for t in starts if t <= a.start + _SOON_S), default=None)
-    until = min((t for t in starts if launched is not None and t > launched), default=math.inf)
-    ends = a.job.when("finished", "failed")
-    closed = min((t for t in ends if a.end - _SOON_S <= t <= until), default=None)
-    return replace(a, launched=launched, closed=closed)
+def _add_launch(a: Placed) -> Placed:
+    """Add when Snakemake started the job of an attempt."""
+    starts = a.job.when("started") if a.job is not None else ()
+    return replace(a, launched=max((t for t in starts if t <= a.start + _SOON_S), default=None))
 
 
 def _give_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:

@@ -1,4 +1,4 @@
-"""Incidents of a results directory, newest first; later runs forget nothing of them.
+"""Incidents of a results directory, newest first, but those that a later attempt made good.
 
 Whoever may write to a results directory may write records. A record must not make a reader, or the
 report that is passed on, show files of the reader's own: of files, only logs of these results.
@@ -115,8 +115,6 @@ class Incident:
         What helps where no command does, in a sentence; empty if nothing is known.
     run, attempt
         Ids; None where there is none.
-    mended
-        Whether a later attempt at the same job (or a later run) ended well.
     numbers
         What is known of it: ``peak_mb``, ``declared_mb``, ``needed_mb``, ``seconds``, ``signal``,
         ``number`` (of the attempt).
@@ -133,21 +131,17 @@ class Incident:
     helps: str = ""
     run: str | None = None
     attempt: str | None = None
-    mended: bool = False
     numbers: Mapping[str, float] | None = None
     log: str = ""
     tail: str | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether nothing has made good for it; what was lost by a stall is never made good."""
-        return not self.mended or self.kind == STALL
 
 
 def incidents(
     history: History, results: Path, pairs: Iterable[Mapping[str, Any]] = ()
 ) -> list[Incident]:
-    """Return everything that went wrong: failed and skipped pairs first, then the newest first.
+    """Return what went wrong: failed and skipped pairs first, then the newest first.
+
+    What a later attempt at the same job (or a later run) made good is left out, but for stalls.
 
     Parameters
     ----------
@@ -168,8 +162,9 @@ def incidents(
     others = []
     for h, a in attempts:
         repeated = failed and (a.attempt.stage, a.outcome) == _VERDICT
-        if a.outcome not in (ENDED_WELL, RUNNING) and not repeated:
-            incident = _describe_attempt(h, a, fixed_at.get(a.attempt.job, 0.0))
+        fixed = fixed_at.get(a.attempt.job, 0.0) > h.run.wall + a.start
+        if a.outcome not in (ENDED_WELL, RUNNING) and not repeated and not fixed:
+            incident = _describe_attempt(h, a)
             if last[a.attempt.job] is a:  # else its log was overwritten
                 incident = replace(incident, tail=_tail(h, a, results))
             others.append(incident)
@@ -177,13 +172,13 @@ def incidents(
     for h in history.runs:
         others += list(_find_lost_jobs(h))
         others += [_describe_leak(h, left) for left in list_leftovers(h) if left.leaks]
-        if h.outcome == KILLED:
-            others.append(_describe_run(h, results, mended=well > h.run.wall))
+        if h.outcome == KILLED and well <= h.run.wall:
+            others.append(_describe_run(h, results))
     others.sort(key=lambda i: i.wall or 0.0, reverse=True)
     return [*failed, *others]
 
 
-def _describe_attempt(h: RunHistory, a: Placed, fixed_at: float) -> Incident:
+def _describe_attempt(h: RunHistory, a: Placed) -> Incident:
     attempt, end = a.attempt, a.attempt.end
     numbers = {
         "peak_mb": attempt.peak_mb,
@@ -202,7 +197,6 @@ def _describe_attempt(h: RunHistory, a: Placed, fixed_at: float) -> Incident:
         remedy=end.remedy if end is not None else "",
         run=h.run.id,
         attempt=attempt.id,
-        mended=fixed_at > h.run.wall + a.start,
         numbers={key: value for key, value in numbers.items() if value is not None},
         log=attempt.log,
     )
@@ -226,7 +220,6 @@ def _describe_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
         helps=_sentence(stall.helps),
         run=h.run.id,
         attempt=a.attempt.id,
-        mended=a.outcome == ENDED_WELL,
         numbers={"seconds": stall.seconds, "number": float(a.attempt.number)},
         log=a.attempt.log,
     )
@@ -269,21 +262,18 @@ def _find_lost_jobs(h: RunHistory) -> Iterator[Incident]:
         last_well = max(well, default=-1.0)
         started_numbers = {a.attempt.number for a in own}
         for number, loss in job.losses.items():
-            if number not in started_numbers:  # its batch system ended it before its start
-                yield _describe_job(
-                    h, job, loss.t, loss.outcome, loss.message, mended=last_well > loss.t
-                )
+            # its batch system ended it before its start
+            if number not in started_numbers and last_well <= loss.t:
+                yield _describe_job(h, job, loss.t, loss.outcome, loss.message)
         lost = {loss.t for loss in job.losses.values()}
-        for t in (t for t in job.when("failed") if t not in lost):
+        for t in (t for t in job.when("failed") if t not in lost and last_well <= t):
             started = max((s for s in job.when("started") if s <= t), default=0.0)
             if not any(started - 1 <= a.end and a.start <= t for a in own):
                 message = _error_near(h, t) or "Snakemake could not start it; see its log."
-                yield _describe_job(h, job, t, NOT_STARTED, message, mended=last_well > t)
+                yield _describe_job(h, job, t, NOT_STARTED, message)
 
 
-def _describe_job(
-    h: RunHistory, job: Job, t: float, cause: str, message: str, *, mended: bool
-) -> Incident:
+def _describe_job(h: RunHistory, job: Job, t: float, cause: str, message: str) -> Incident:
     return Incident(
         kind="job",
         cause=cause,
@@ -291,7 +281,6 @@ def _describe_job(
         title=job.title,
         message=message,
         run=h.run.id,
-        mended=mended,
         log=job.log[0] if job.log else "",
     )
 
@@ -307,7 +296,7 @@ def _error_near(h: RunHistory, t: float) -> str:
 _NONE_LEFT_MB = 100.0
 
 
-def _describe_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
+def _describe_run(h: RunHistory, results: Path) -> Incident:
     message = "Snakemake was killed and could not tidy up; this command continues the run."
     cut = (a.attempt for a in h.attempts if a.attempt.end is None)
     left = [attempt.samples.available[-1] for attempt in cut if len(attempt.samples)]
@@ -325,7 +314,6 @@ def _describe_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
         message=message,
         remedy=f"unglow resume {shlex.quote(str(results))}",
         run=h.run.id,
-        mended=mended,
         numbers={"seconds": h.run.seen},
     )
 

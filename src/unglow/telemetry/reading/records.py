@@ -318,8 +318,6 @@ class Placed:
         First of the rows (cores) that it is drawn on; it takes as many as it has threads.
     launched
         When Snakemake had started the job, s since the start of the run; None if not known.
-    closed
-        When Snakemake noticed its end; None if not known, or if that was another attempt.
     """
 
     attempt: Attempt
@@ -329,7 +327,6 @@ class Placed:
     outcome: str
     slot: int = 0
     launched: float | None = None
-    closed: float | None = None
 
 
 @dataclass(frozen=True)

@@ -171,53 +171,6 @@ def _tally(rule: str, group: Sequence[Placed]) -> RuleTally:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Overhead:
-    """What Snakemake itself took of a run, s.
-
-    Attributes
-    ----------
-    before, after
-        From the start of the run to the first attempt, and from the last to the end of the run.
-    launching, closing
-        From Snakemake's start of a job to the start of its attempt (a new Python that imports
-        Snakemake), and from its end until Snakemake took note: means over the jobs of which it is
-        known, None if there are none.
-    idle
-        While no attempt ran, between the first and the last.
-    """
-
-    before: float
-    after: float
-    launching: float | None
-    closing: float | None
-    idle: float
-
-
-def overhead(history: RunHistory) -> Overhead | None:
-    """Return what Snakemake took of a run; None if it left no file or did nothing."""
-    placed = history.attempts
-    if not placed or not history.run.fields:
-        return None
-    over = history.outcome != RUNNING
-    last = max(a.end for a in placed)
-    idle, until = 0.0, placed[0].start
-    for a in placed:
-        idle += max(0.0, a.start - until)
-        until = max(until, a.end)
-    return Overhead(
-        before=max(0.0, placed[0].start),
-        after=max(0.0, history.seconds - last) if over else 0.0,
-        launching=_mean([a.start - a.launched for a in placed if a.launched is not None]),
-        closing=_mean([a.closed - a.end for a in placed if a.closed is not None]),
-        idle=idle,
-    )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 @dataclass(slots=True)
 class StepTally:
     """Time and bytes of the steps of one name, in all attempts at jobs of a rule.

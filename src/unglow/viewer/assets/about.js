@@ -1,6 +1,6 @@
 // Facts about the pair in words: its state, map, gains and search. Files have all numbers; here are those that people judge by.
 
-import { button, el, fill, isKnown, reasonsOf } from "./elements.js";
+import { button, el, fill, isKnown, outdatedOf, reasonsOf } from "./elements.js";
 import { number } from "./status.js";
 
 export class AboutPanel {
@@ -20,7 +20,7 @@ export class AboutPanel {
   fill() {
     const { pair } = this.app;
     const methods = Object.entries((pair.scale && pair.scale.methods) || {}).sort(([a], [b]) => (b === pair.scale.default) - (a === pair.scale.default));
-    fill(this.element, el("h2", {}, pair.title), reasonsOf(pair.reasons.join(" "), pair.details, (at) => this.place(at)), pair.help ? el("p", { class: "help" }, pair.help) : null,
+    fill(this.element, el("h2", {}, pair.title), outdatedOf(pair), reasonsOf(pair.reasons.join(" "), pair.details, (at) => this.place(at)), pair.help ? el("p", { class: "help" }, pair.help) : null,
       facts("Image", IMAGE, pair), facts("Registration of pre", REGISTRATION, pair.registration),
       methods.map(([name, method]) => facts("Gain, " + name + (name === pair.scale.default ? " (used)" : ""), GAIN, method)),
       pair.is_slide ? null : facts("Search for candidates", SEARCH, pair.detection),

@@ -1,8 +1,8 @@
 // The view, kept in the address: a link shows the same to somebody else.
 
-const NUMBERS = ["x", "y", "across", "down", "zoom", "blur", "hz", "at"];
+const NUMBERS = ["x", "y", "zoom", "blur", "hz", "at"];
 const START = {
-  pair: "", x: null, y: null, across: null, down: null, zoom: null, mode: "single", a: "post", b: "aligned_pre", layers: "", hz: 2, at: 0.5, blur: 0,
+  pair: "", x: null, y: null, zoom: null, mode: "single", a: "post", b: "aligned_pre", layers: "", hz: 2, at: 0.5, blur: 0,
   marks: "candidates,regions,spoilt,map", panel: "", source: "", look: {},
 };
 const SAVE_MS = 300;

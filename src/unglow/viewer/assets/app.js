@@ -101,7 +101,6 @@ export class App {
     this.looks.forget();
     const moved = before && !this.panes.length ? { x: null, y: null, zoom: null, source: "" } : {};
     this.address.set({ pair: id, ...this.names(), ...moved });
-    this.findPlace();
     this.hadPlace = this.isLinkOpened = this.address.get("x") !== null; // before the images are placed
     document.title = pair.title + " – unglow view";
     this.toolbar.fill();
@@ -109,13 +108,6 @@ export class App {
     await this.show();
     await panels;
     if (!others) await this.addVariants(pair);
-  }
-
-  // A link from a picture of post has a share of its width and height.
-  findPlace() {
-    const { address, pair: { shape } } = this, [across, down] = ["across", "down"].map((key) => address.get(key));
-    if (across === null || down === null) return;
-    address.set({ across: null, down: null, ...(shape ? { x: across * shape[1] - 0.5, y: down * shape[0] - 0.5 } : {}) });
   }
 
   async addVariants(pair) {

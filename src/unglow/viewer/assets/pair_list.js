@@ -23,12 +23,12 @@ export class PairsPanel {
     for (const row of this.element.children) row.setAttribute("aria-current", String(row.dataset.id === this.app.pair.id));
   }
 
-  row({ id, title, status, reasons, candidates }) {
+  row({ id, title, status, outdated, reasons, candidates }) {
     const frame = el("span", { class: "thumb", "data-id": id });
     this.seen.observe(frame);
     const facts = candidates === null ? reasons.join(" ") : candidates + (candidates === 1 ? " candidate" : " candidates");
     return el("button", { type: "button", class: "pair-row", "data-id": id, title: reasons.join(" "), onclick: () => this.app.choose(id) }, frame,
-      el("span", { class: "about-pair" }, el("b", {}, title), " ", badge(status), el("span", { class: "soft" }, facts)));
+      el("span", { class: "about-pair" }, el("b", {}, title), " ", badge(status), outdated ? [" ", badge("outdated", outdated)] : null, el("span", { class: "soft" }, facts)));
   }
 
   async picture(frame) {

@@ -40,7 +40,8 @@ export class Toolbar {
   fill() {
     const { app } = this;
     const options = app.pairs.map((pair) => [pair.id, pair.title + (pair.status === "ok" ? "" : " – " + pair.status)]);
-    put(this.pairs, select("Pair", options, app.pair.id, (id) => app.choose(id)), badge(app.pair.status, app.pair.reasons.join(" ")));
+    put(this.pairs, select("Pair", options, app.pair.id, (id) => app.choose(id)), badge(app.pair.status, app.pair.reasons.join(" ")),
+      app.pair.outdated ? badge("outdated", app.pair.outdated) : null);
     this.report.hidden = !app.pair.live;
     fill(this.marks, MARKS.filter(([key]) => !app.pair.is_slide || OF_SLIDES.includes(key)).map(([key, title]) => el("label", {}, el("input", { type: "checkbox", name: key, onchange: ({ target }) => this.mark(key, target) }), title)));
     this.update();

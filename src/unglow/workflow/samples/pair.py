@@ -148,8 +148,8 @@ def describe_repeated(pairs: Iterable[Pair]) -> list[str]:
         key = (same, str(pair.channel), pair.series)
         names.setdefault(key, []).append(f"{pair.sample} {pair.dye}")
     return [
-        f"{_listed(same)} read the same two images, so they are not replicates: groups.tsv "
-        "counts them once. Correct the files, or keep one of these pairs."
+        f"{_listed(same)} read the same two images, so they are not replicates. "
+        "Correct the files, or keep one of these pairs."
         for same in names.values()
         if len(same) > 1
     ]

@@ -5,15 +5,14 @@ It follows from the images and the configuration alone, and holds nothing about 
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.digests import hash_pieces
 from unglow.core.errors import ChangedError, InputError
-from unglow.core.files import open_file
 from unglow.core.progress import step
 from unglow.core.reasons import explain
 from unglow.core.records import to_record
@@ -95,12 +94,8 @@ def _stamp_of(path: Path) -> tuple[object, ...] | None:
 
 
 log = logging.getLogger(__name__)
-_PIECE = 1 << 16
-"""Bytes of one piece of a file that its fingerprint is made of."""
 _OVERFLOWED = 100
 """Fewest px in the sampled squares that jump across all of the range of their type."""
-_PIECES = 64
-"""Number of pieces: 4 MB are read of a file, whatever its size."""
 
 
 def plan_pair(
@@ -186,16 +181,11 @@ def remove_directories(sentence: str, *headers: TiffHeader) -> str:
 
 @step("fingerprint")
 def fingerprint(header: TiffHeader) -> str:
-    """Return a digest of a raw file's size and of `_PIECES` pieces spread evenly over it.
+    """Return a digest of a raw file's size and of pieces spread evenly over it.
 
     It is quick for any size and detects a replaced image; whether every pixel is as it was, the
     digest of the store says.
     """
     if is_ome_zarr(header.path) and os.path.isdir(header.path):
         return ome_zarr_fingerprint(header.path)
-    digest = hashlib.sha256(str(header.file_bytes).encode())
-    with open_file(header.path) as stream:
-        for piece in range(_PIECES):
-            stream.seek(piece * max(0, header.file_bytes - _PIECE) // (_PIECES - 1))
-            digest.update(stream.read(_PIECE))
-    return digest.hexdigest()
+    return hash_pieces(header.path, header.file_bytes)

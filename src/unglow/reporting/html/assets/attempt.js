@@ -7,12 +7,11 @@ function attemptWords(a) {
 
 function attemptPanel(a) {
   const share = a.peak_mb !== null && a.declared_mb ? " (" + percent(a.peak_mb / a.declared_mb) + " of the declared memory)" : "";
-  const start = a.launched === null ? "" : " · started by Snakemake " + seconds(a.start - a.launched) + " before";
   const made = el("div", { class: "attempt" },
     el("h3", {}, badge(a.outcome), " ", a.title, a.tries > 1 ? " · attempt " + a.number + " of " + a.tries : ""),
     a.message ? el("p", {}, a.message) : null,
     facts([
-      ["time", seconds(a.end - a.start) + " from " + seconds(a.start) + " on" + start],
+      ["time", seconds(a.end - a.start) + " from " + seconds(a.start) + " on"],
       ["peak of a process", a.peak_mb === null ? null : mb(a.peak_mb) + share],
       ["declared", mb(a.declared_mb)],
       ["at its peak", partWords(a)],
@@ -91,42 +90,21 @@ function attemptChart(host, a) {
   const t = edges(a.curve.hi.length, a.end - a.start);
   const own = new Axis(a.end - a.start);
   own.name = "attempt " + a.id;
-  const declared = a.declared_mb || 0;
   chart(host, own, {
     height: 170,
     legend: true,
-    scales: { y: { range: (u, min, max) => [0, 1.1 * Math.max(declared, a.peak_mb || 0, max || 1)] }, cpu: { range: (u, min, max) => [0, 1.1 * Math.max(a.threads, max || 0)] } },
+    scales: { y: { range: fromZero(Math.max(a.declared_mb || 0, a.peak_mb || 0)) }, cpu: { range: fromZero(a.threads) } },
     left: { values: tickTexts(mb) },
-    hooks: { drawClear: [(u) => shadeStalls(u, a)] },
     right: axisStyle({ side: 1, size: RIGHT, scale: "cpu", grid: { show: false } }),
     series: [
       timeSeries(),
-      stepSeries("memory, highest", css("--ink"), mb, { fill: css("--cpu-fill"), spanGaps: true }),
-      stepSeries("memory, lowest", css("--soft"), mb, { width: 1, spanGaps: true }),
-      stepSeries("shared pages counted once", css("--free"), mb, { paths: undefined, spanGaps: true }),
+      stepSeries("memory", css("--ink"), mb, { fill: css("--cpu-fill"), spanGaps: true }),
       stepSeries("private", css("--cpu"), mb, { width: 1, spanGaps: true }),
-      stepSeries("true peak of a process", css("--budget"), mb, { dash: [2, 3], width: 1 }),
       stepSeries("declared", css("--declared"), mb, { dash: [6, 3] }),
       stepSeries("processors", css("--io"), oneDecimal, { scale: "cpu", dash: [4, 2], width: 1 }),
     ],
-    renew: () => [t, held(a.curve.hi), held(a.curve.lo), held(a.curve.pss), held(a.curve.private), t.map(() => a.peak_mb), t.map(() => declared || null), held(a.curve.cpu)],
+    renew: () => [t, held(a.curve.hi), held(a.curve.private), t.map(() => a.declared_mb || null), held(a.curve.cpu)],
   });
-}
-
-// Idle times behind the curves, each with the reason.
-function shadeStalls(u, a) {
-  const { top, height, left, width } = u.bbox;
-  u.ctx.save();
-  u.ctx.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
-  u.ctx.textBaseline = "middle";
-  for (const [t, length, reason] of a.stalls) {
-    const from = Math.max(left, u.valToPos(t - length, "x", true));
-    const to = Math.min(left + width, u.valToPos(t, "x", true));
-    u.ctx.fillStyle = css("--suspect-back");
-    u.ctx.fillRect(from, top, Math.max(to - from, 1), height);
-    drawWords(u.ctx, stallWords(reason), from, { y: top + 0.14 * height, height: 20 * devicePixelRatio }, to - from, null, css("--suspect"));
-  }
-  u.ctx.restore();
 }
 
 function stepBars(a) {
@@ -135,7 +113,6 @@ function stepBars(a) {
     const bar = el("span", { class: "bar" });
     bar.style.marginLeft = (100 * start) / total + "%";
     bar.style.width = Math.max(0.3, (100 * (end - start)) / total) + "%";
-    const label = el("span", { class: "name" }, "  ".repeat(depth) + name + " · " + seconds(end - start));
-    return el("div", {}, label, el("span", { class: "lane" }, bar));
+    return el("div", {}, el("span", { class: "name" }, "  ".repeat(depth) + name + " · " + seconds(end - start)), el("span", { class: "lane" }, bar));
   }));
 }

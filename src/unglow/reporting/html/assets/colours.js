@@ -1,29 +1,14 @@
-// Colours by rule or by cause, and patterns that show the same without colour.
+// Colours by rule, and patterns that show the same without colour.
 
 const PALETTE = [
   "#4e79a7", "#e69f00", "#3a9d5d", "#c76b98", "#56b4e9", "#a0793d", "#8b6fc0", "#1f9e9a",
   "#d1783c", "#7a8c2f", "#b05a5a", "#5c6f82", "#c9a227", "#6aa0c8", "#9c5fa8", "#5f8f6f",
 ];
-const CAUSES = {
-  ok: "#6f9bc4", running: "#56b4e9", memory: "#d55e00", oom_killed: "#a83200", timeout: "#b8860b",
-  stalled: "#8c6d1f", killed: "#b0305c", interrupted: "#8a8f98", node_lost: "#7a4fa3", bad_input: "#c7548f",
-  error: "#c62828", superseded: "#9aa0a6",
-};
-
-const looked = new Map(); // until the theme changes
+const looked = new Map();
 
 function css(name) {
   if (!looked.has(name)) looked.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
   return looked.get(name);
-}
-
-function ruleColours(attempts) {
-  const rules = [...new Set(attempts.map((a) => a.rule))];
-  return new Map(rules.map((rule, n) => [rule, PALETTE[n % PALETTE.length]]));
-}
-
-function causeColour(outcome) {
-  return CAUSES[outcome] || CAUSES.error;
 }
 
 // Black or white, whichever can be read on a colour.

@@ -43,6 +43,11 @@ export function reasonsOf(text, why, show) {
   return [plain ? el("p", { class: "message" }, plain) : null, parts];
 }
 
+// Which settings, versions or inputs of results are not those of now.
+export function outdatedOf({ outdated }) {
+  return outdated ? el("p", { class: "message outdated" }, "Outdated: " + outdated + ".") : null;
+}
+
 export function button(text, title, act, attributes) {
   return el("button", { type: "button", title, onclick: act, ...attributes }, text);
 }
@@ -55,25 +60,8 @@ export function select(label, options, value, change) {
 
 export function copyButton(text, title) {
   const made = button("Copy", title, async () => {
-    const done = await navigator.clipboard.writeText(text).then(() => true, () => copyBySelection(text));
-    made.textContent = done ? "Copied" : "Select and copy by hand";
+    made.textContent = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Select and copy by hand");
     setTimeout(() => (made.textContent = "Copy"), 2000);
   }, { class: "copy" });
   return made;
-}
-
-// Pages opened from a disk may not use the clipboard directly.
-function copyBySelection(text) {
-  const area = el("textarea", { class: "away", readonly: true });
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  let done = false;
-  try {
-    done = document.execCommand("copy");
-  } catch {
-    done = false;
-  }
-  area.remove();
-  return done;
 }

@@ -3,7 +3,7 @@
 // The last names of the directory; of a workflow that is not unglow's, that of where it ran.
 function placeOf(model) {
   const names = model.results.split("/");
-  return model.foreign ? names[names.length - 3] : names.slice(-2).join("/");
+  return model.foreign ? names[names.length - 3] || "runs" : names.slice(-2).join("/");
 }
 
 function headPart(model) {
@@ -13,8 +13,7 @@ function headPart(model) {
       el("h1", {}, "unglow ", el("span", { class: "place" }, placeOf(model))),
       (model.parts || []).includes("app") ? el("a", { href: "app/" }, "images, names, settings, run") : null,
       hasViewer(model) ? el("a", { href: "view/" }, "open the viewer") : null,
-      el("span", { class: "soft made" }, (model.live ? "as of " : "report of ") + when(model.made)),
-      themeButton()),
+      el("span", { class: "soft made" }, (model.live ? "as of " : "report of ") + when(model.made))),
     verdict(model, run));
 }
 
@@ -22,21 +21,18 @@ function headPart(model) {
 function tilesPart(model) {
   const run = model.runs[model.shown];
   if (!run) return el("div");
-  const tiles = [];
-  const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));
+  const tile = (name, value, more) => el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null);
   const { own, jobs, finished, failed, running } = jobCounts(model);
-  tile("jobs", run.of ? run.done + " of " + run.of : String(jobs), counted(finished, "job") + " finished, " + (failed ? failed + " failed" : "none failed") + (running ? ", " + running + " running" : ""));
-  tile("time", seconds(run.seconds) || "–", run.outcome === "running" && run.left ? run.left : run.recorded ? when(run.wall) : "");
-  if (run.lines) {
-    const limit = run.budget_mb || run.machine_mb;
-    const share = limit ? percent(run.lines.peak.mb / limit) + (run.budget_mb ? " of the limit, " : " of the machine, ") + mb(limit) : "";
-    tile("peak memory, all jobs (PSS)", mb(run.lines.peak.mb), share);
-  }
+  const limit = run.budget_mb || run.machine_mb;
+  const peak = run.lines && run.lines.peak.mb;
   const cpu = own.reduce((sum, a) => sum + (a.cpu_s || 0), 0);
-  if (cpu) tile("processor time", seconds(cpu), run.cores ? percent(cpu / (run.seconds * run.cores)) + " of " + counted(run.cores, "core") : "");
   const moved = own.reduce((sum, a) => sum + (a.read || 0) + (a.written || 0), 0);
-  if (moved) tile("read and written", bytes(moved), run.seconds > 0 ? digits(moved / 1e6 / run.seconds, 3) + " MB/s" : "");
-  return el("div", { class: "tiles" }, tiles);
+  return el("div", { class: "tiles" },
+    tile("jobs", run.of ? run.done + " of " + run.of : String(jobs), counted(finished, "job") + " finished, " + (failed ? failed + " failed" : "none failed") + (running ? ", " + running + " running" : "")),
+    tile("time", seconds(run.seconds) || "–", run.outcome === "running" && run.left ? run.left : run.recorded ? when(run.wall) : ""),
+    run.lines ? tile("peak memory, all jobs (PSS)", mb(peak), limit ? percent(peak / limit) + (run.budget_mb ? " of the limit, " : " of the machine, ") + mb(limit) : "") : null,
+    cpu ? tile("processor time", seconds(cpu), run.cores ? percent(cpu / (run.seconds * run.cores)) + " of " + counted(run.cores, "core") : "") : null,
+    moved ? tile("read and written", bytes(moved), run.seconds > 0 ? digits(moved / 1e6 / run.seconds, 3) + " MB/s" : "") : null);
 }
 
 // The attempts of the same run, and how many of its jobs finished, failed and run: their last attempts say it.
@@ -54,9 +50,7 @@ function technicalNote(model) {
   return [counted(jobs, "job"), failed ? failed + " failed" : null, seconds(run.seconds), run.lines ? "peak memory " + mb(run.lines.peak.mb) : null].filter(Boolean).join(" · ");
 }
 
-const STATES = ["ok", "suspect", "failed", "skipped", "incomplete", "running", "waiting"];
-
-const pairCounts = (model) => STATES.map((state) => [state, model.pairs.filter((pair) => pair.status === state).length]).filter(([, n]) => n);
+const pairCounts = (model) => PAIR_ORDER.map((state) => [state, model.pairs.filter((pair) => pair.status === state).length]).filter(([, n]) => n);
 
 // How many pairs are in which state; how the run ended only where that says more.
 function verdict(model, run) {
@@ -68,51 +62,20 @@ function verdict(model, run) {
     counts.length ? [unitsOf(model.pairs) + ": ", counts.map(([state, n]) => badge(state, n))] : null);
 }
 
-function themeButton() {
-  const names = { "": "theme: system", light: "theme: light", dark: "theme: dark" };
-  const root = document.documentElement;
-  const made = button(names[root.dataset.theme || ""], null, () => {
-    const order = ["", "light", "dark"];
-    const next = order[(order.indexOf(root.dataset.theme || "") + 1) % 3];
-    if (next) root.dataset.theme = next;
-    else delete root.dataset.theme;
-    made.textContent = names[next];
-    root.dispatchEvent(new Event("themechange"));
-  }, { class: "theme" });
-  return made;
-}
-
 const OPEN_AT_FIRST = 3;
-const INCIDENTS_AT_ONCE = 50;
 
 function incidentsPart(incidents, model, view) {
   if (!incidents.length) return null;
   const part = section("incidents", "Incidents", counted(incidents.length, "incident") + " of jobs and runs");
-  const causes = new Map();
-  for (const i of incidents) causes.set(i.cause, (causes.get(i.cause) || 0) + 1);
-  let chosen = null;
-  let shown = INCIDENTS_AT_ONCE;
-  const list = el("div", { class: "incidents" });
-  const buttons = el("div", { class: "filters" });
-  const draw = () => {
-    const fitting = incidents.filter((i) => chosen === null || i.cause === chosen);
-    const more = fitting.length - shown;
-    fill(list, fitting.slice(0, shown).map((i, n) => incident(i, n < OPEN_AT_FIRST && !i.mended, model, view)),
-      more > 0 ? button(counted(more, "more incident"), null, () => { shown += INCIDENTS_AT_ONCE; draw(); }) : null);
-    const choices = [[null, "all", incidents.length], ...[...causes].map(([c, n]) => [c, word(c), n])];
-    fill(buttons, causes.size > 1 ? choices.map(([c, name, n]) => button(name + " " + n, null, () => { chosen = c; shown = INCIDENTS_AT_ONCE; draw(); }, { "aria-pressed": String(chosen === c) })) : null);
-  };
-  draw();
-  fill(part.body, buttons, list);
+  fill(part.body, incidents.map((i, n) => incident(i, n < OPEN_AT_FIRST, model, view)));
   return part.made;
 }
 
 function incident(i, open, model, view) {
   const n = i.numbers;
-  const later = i.mended ? "it continued and finished" : ""; // only stalls are shown after that
   const line = el("summary", {},
     badge(i.cause), " ", el("b", {}, i.title),
-    el("span", { class: "soft" }, [i.wall === null ? "" : when(i.wall), n.number ? "attempt " + n.number : "", later].filter(Boolean).join(" · ")));
+    el("span", { class: "soft" }, [i.wall === null ? "" : when(i.wall), n.number ? "attempt " + n.number : ""].filter(Boolean).join(" · ")));
   const numbers = facts([
     ["peak memory", mb(n.peak_mb)],
     ["declared", mb(n.declared_mb)],
@@ -122,25 +85,14 @@ function incident(i, open, model, view) {
     ["log", i.log],
   ]);
   const known = i.attempt !== null && model.attempts.some((a) => a.id === i.attempt);
-  const link = known ? button("Show it in the charts", null, () => view.showAttempt(i.attempt)) : null;
   return el("details", { class: "incident", open },
     line,
     i.message ? el("p", { class: "message" }, i.message) : null,
     i.remedy ? el("div", {}, el("span", { class: "soft" }, "What helps:"), commandLine(i.remedy, "the remedy")) : null,
     i.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), i.helps) : null,
     numbers.childElementCount ? numbers : null,
-    i.tail ? logTail(i.tail) : null,
-    link);
-}
-
-function logTail(text) {
-  const lines = el("pre", { tabindex: "0" }, text);
-  const watch = new ResizeObserver(() => {
-    lines.scrollTop = lines.scrollHeight;
-    if (lines.clientHeight) watch.disconnect();
-  });
-  watch.observe(lines);
-  return el("details", { class: "tail", open: true }, el("summary", {}, "End of its log"), lines);
+    i.tail ? el("details", { class: "tail", open: true }, el("summary", {}, "End of its log"), el("pre", { tabindex: "0" }, i.tail)) : null,
+    known ? button("Show it in the charts", null, () => view.showAttempt(i.attempt)) : null);
 }
 
 function environmentPart(model) {
@@ -157,23 +109,21 @@ function environmentPart(model) {
     cores: "cores", resources: "limits of all jobs", machine_mb: "memory of the machine, MB", cgroup_mb: "limit of the container, MB",
     directory: "working directory", workflow: "workflow", results: "results", config_files: "configuration files",
   };
-  const commands = model.runs.filter((r) => r.command);
-  const last = model.runs[model.runs.length - 1];
   fill(part.body,
-    facts(Object.entries(names).map(([key, name]) => [name, e[key] === undefined ? null : flat(e[key])])),
+    facts([...Object.entries(names).map(([key, name]) => [name, e[key] === undefined ? null : flat(e[key])]),
+      ["clocks put right", Object.entries(run.shifts).map(([host, s]) => host + " by " + seconds(Math.abs(s)) + (s < 0 ? " back" : "")).join(", ")]]),
     el("h3", {}, "Run it again"),
     el("p", { class: "soft" }, "From the working directory. Finished results are kept."),
     commandLine((e.directory ? "cd " + quoted(e.directory) + " && " : "") + run.command),
     run.messages.length ? folded("Warnings and errors of Snakemake (" + run.messages.length + ")", () => el("div", {}, run.messages.map((m) => el("pre", {}, seconds(m.t) + " " + m.level + ": " + m.text)))) : null,
     run.config ? folded("Settings", () => table([{ name: "key", of: (r) => r[0] }, { name: "value", of: (r) => r[1] }], flatSettings(run.config, ""))) : null,
     folded("All runs (" + model.runs.length + ")", () => table([
-      { name: "started", of: (r) => r.wall, show: (r) => when(r.wall) },
-      { name: "outcome", of: (r) => r.outcome, show: (r) => [badge(endOf(r)), r === last && r.outcome === "ok" ? pairCounts(model).map(([state, n]) => badge(state, n)) : null] },
+      { name: "run", of: (r) => r.wall, show: nameOfRun },
       { name: "time", number: true, of: (r) => r.seconds, show: (r) => seconds(r.seconds) },
       { name: "jobs", number: true, of: (r) => r.done, show: (r) => (r.of ? r.done + " / " + r.of : null) },
       { name: "peak memory (PSS)", number: true, of: (r) => (r.lines ? r.lines.peak.mb : null), show: (r) => (r.lines ? mb(r.lines.peak.mb) : null) },
       { name: "command", of: (r) => r.command },
-    ], model.runs), { key: "runs", open: commands.length > 1 }));
+    ], model.runs), { key: "runs" }));
   return part.made;
 }
 

@@ -1,55 +1,42 @@
-// A page of results of active runs: polls for updates, shows running jobs and their logs.
+// The report while runs are active: it asks for updates, shows running jobs, progress and logs.
 
 const ASK_MS = 1000;
 const REST_MS = 5000;
-const HIDDEN_MS = 15000;
+const PAIRS_LISTED = 12;
 
 class Live {
   constructor(view, model) {
     this.view = view;
     this.model = model;
-    this.version = model.version;
     this.state = el("span", { class: "soft", role: "status" });
     this.places = el("span", { class: "places" });
-    this.now = section("now", "Running now", "choose a job to read its log");
-    this.progress = new Progress();
-    view.progress.append(this.progress.part.made);
-    view.flames.asks = () => (this.running ? asked("flames").catch(() => undefined) : null);
-    this.log = new LogView();
+    this.now = section("now", "Running now", "");
     this.stop = button("Stop the run", null, () => this.end(), { hidden: true });
+    this.log = el("dialog", { class: "viewer log", "aria-label": "Log" });
+    document.body.append(this.log);
     add(view.top, [el("div", { class: "live" }, this.places, this.state, " ", this.stop), this.now.made]);
-    const choose = view.resources.choose.bind(view.resources);
-    view.resources.choose = (a, reveal) => {
-      choose(a, reveal);
-      if (a && a.log) view.resources.panel.append(button("Show its log", null, () => this.openLog(a.id)));
-    };
-    document.addEventListener("visibilitychange", () => document.hidden || this.soon(0));
+    view.flames.asks = () => asked("flames").catch(() => null);
+    view.logButton = (a) => (a.log ? button("Show its log", null, () => this.openLog(a.id)) : null);
+    document.addEventListener("visibilitychange", () => document.hidden || this.ask());
+    this.show();
+    this.ask();
   }
 
   get running() {
     return this.model.runs.some((r) => r.outcome === "running");
   }
 
-  soon(wait) {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.ask(), wait);
-  }
-
   async ask() {
-    const news = await asked("news?since=" + this.version).catch(() => null);
-    if (news) this.take(news);
+    clearTimeout(this.timer);
+    const news = await asked("news?since=" + this.model.version).catch(() => null);
+    if (news && news.version !== this.model.version) {
+      this.model = { ...this.model, ...news };
+      this.show();
+    }
     const then = when(this.model.made);
-    const known = (this.running ? "live" : "nothing runs") + " · as of " + then;
-    this.state.textContent = news ? known : "not live: the monitor does not answer (last news " + then + ")";
+    this.state.textContent = news ? (this.running ? "live" : "nothing runs") + " · as of " + then : "not live: the monitor does not answer (last news " + then + ")";
     this.state.classList.toggle("bad", !news);
-    this.soon(document.hidden ? HIDDEN_MS : this.running ? ASK_MS : REST_MS);
-  }
-
-  take(news) {
-    const same = news.version === this.version && JSON.stringify(news.places) === JSON.stringify(this.model.places);
-    this.version = news.version;
-    this.model = merged(this.model, news);
-    if (!same) this.show();
+    this.timer = setTimeout(() => this.ask(), this.running && !document.hidden ? ASK_MS : REST_MS);
   }
 
   async end() {
@@ -59,24 +46,25 @@ class Live {
     alert(said ? said.text || said.error : "The monitor does not answer: give `unglow stop` in a terminal.");
   }
 
-  openLog(id) {
-    const a = this.model.attempts.find((attempt) => attempt.id === id);
-    if (a && a.log) this.log.open(a);
+  // The end of a log, read again as long as it is shown.
+  async openLog(id) {
+    const log = await asked("log?attempt=" + encodeURIComponent(id)).catch(() => ({ name: "", text: "", note: "The monitor does not answer." }));
+    fill(this.log, el("div", { class: "bar" }, el("span", {}, log.name), button("Close", null, () => this.log.close())), el("p", { class: "soft" }, log.note), el("pre", { tabindex: "0" }, log.text));
+    if (!this.log.open) this.log.showModal();
+    this.log.lastChild.scrollTop = this.log.lastChild.scrollHeight;
+    setTimeout(() => this.log.open && this.openLog(id), 2 * ASK_MS);
   }
 
   show() {
-    // curves of a large run come less often than its progress
-    const newest = new Map(this.model.now.map(({ run: id, done, of, left }) => [id, { done, of, left }]));
-    const runs = this.model.runs.map((r) => ({ ...r, ...newest.get(r.id) }));
-    const run = runs[this.model.shown];
-    const jobs = run && run.of ? run.done + " of " + run.of + " · " : "";
-    document.title = jobs + "unglow monitor: " + placeOf(this.model);
-    fill(this.places, placesPart(this.model.places));
-    this.stop.hidden = !(this.running && (this.model.parts || []).includes("stop"));
-    this.now.made.hidden = !this.model.now.length;
-    fill(this.now.body, this.model.now.map((now) => runningPart(now, (job) => this.openLog(job.attempt))));
-    this.progress.show(this.model);
-    this.view.show({ ...this.model, runs });
+    const { model } = this;
+    const run = model.runs[model.shown];
+    document.title = (run && run.of ? run.done + " of " + run.of + " · " : "") + "unglow monitor: " + placeOf(model);
+    fill(this.places, model.places.length < 2 ? null : model.places.map((place, n) => el("a", { href: "../" + n + "/", "aria-current": place.shown ? "page" : null }, place.name, " ", badge(endOf(place)))));
+    this.stop.hidden = !(this.running && (model.parts || []).includes("stop"));
+    this.now.made.hidden = !model.now.length;
+    this.now.note.textContent = model.now.map((now) => [now.done + " of " + counted(now.of, "job"), now.left].filter(Boolean).join(" · ")).join("; ");
+    fill(this.now.body, model.now.map((now) => [progressTable(now), runningPart(now, (job) => job.attempt && this.openLog(job.attempt))]), pairsProgress(model));
+    this.view.show(model);
   }
 }
 
@@ -86,21 +74,12 @@ async function asked(path) {
   return answer.json();
 }
 
-// The model with an update: only changed runs, attempts and pairs are sent.
-function merged(model, news) {
-  const next = { ...model, ...news.top, made: news.made, places: news.places };
-  for (const kind of ["runs", "attempts", "pairs"]) {
-    const known = new Map(model[kind].map((item, n) => [kind === "pairs" ? n : item.id, item]));
-    for (const [id, item] of news[kind].changed) known.set(id, item);
-    const order = news[kind].order || known.keys(); // new ones come last
-    next[kind] = [...order].map((id) => known.get(id));
-  }
-  return next;
-}
-
-function placesPart(places) {
-  if (places.length < 2) return null;
-  return places.map((place, n) => el("a", { href: "../" + n + "/", "aria-current": place.shown ? "page" : null }, place.name, " ", badge(endOf(place))));
+function progressTable(now) {
+  return table([
+    { name: "rule", of: (r) => r.rule },
+    { name: "jobs", of: (r) => r.done / r.of, show: (r) => [el("progress", { value: r.done, max: r.of }), " " + r.done + " of " + r.of] },
+    { name: "", of: (r) => r.words },
+  ], now.rules, { key: "progress" });
 }
 
 function runningPart(now, open) {
@@ -112,7 +91,7 @@ function runningPart(now, open) {
     { name: "memory now", number: true, of: (j) => j.now_mb, show: (j) => mb(j.now_mb) },
     { name: "peak", number: true, of: (j) => j.peak_mb, show: (j) => mb(j.peak_mb) },
     { name: "declared", number: true, of: (j) => j.declared_mb, show: (j) => mb(j.declared_mb) },
-    { name: "memory so far, of declared", of: (j) => j.now_mb, show: (j) => (j.curve ? memoryCurve(j) : null) },
+    { name: "memory so far", of: (j) => j.now_mb, show: (j) => (j.curve ? memoryCurve(j) : null) },
     { name: "peak of declared", number: true, of: (j) => j.peak_mb, show: (j) => meter(j.peak_mb, j.declared_mb) },
     { name: "CPU", number: true, of: (j) => j.cores, show: (j) => (j.cores === null ? null : percent(j.cores) + " of " + percent(j.threads)) },
     { name: "machine", of: (j) => j.host },
@@ -124,55 +103,25 @@ function runningPart(now, open) {
       ["allowed for all jobs", mb(now.budget_mb)],
       ["free memory of the machine", free],
     ]),
-    now.jobs.length ? table(columns, now.jobs, { onrow: open }) : el("p", { class: "soft" }, "No job runs at this moment."),
+    now.jobs.length ? table(columns, now.jobs, { key: "now", nameOf: (j) => j.title, onrow: open }) : el("p", { class: "soft" }, "No job runs at this moment."),
   ];
 }
 
-class LogView {
-  constructor() {
-    this.title = el("span");
-    this.note = el("p", { class: "soft" });
-    this.text = el("pre", { tabindex: "0" });
-    const close = button("Close", null, () => this.dialog.close());
-    this.dialog = el("dialog", { class: "viewer log", "aria-label": "Log" }, el("div", { class: "bar" }, this.title, close), this.note, this.text);
-    this.dialog.addEventListener("close", () => clearTimeout(this.timer));
-    document.body.append(this.dialog);
-  }
-
-  open(a) {
-    this.id = a.id;
-    this.title.textContent = a.title + ": " + a.log;
-    this.note.textContent = "";
-    this.text.textContent = "";
-    this.dialog.showModal();
-    this.read();
-  }
-
-  async read() {
-    clearTimeout(this.timer);
-    const { id } = this;
-    try {
-      const log = await asked("log?attempt=" + encodeURIComponent(id));
-      if (id !== this.id) return;
-      this.put(log);
-    } catch {
-      this.note.textContent = "The monitor does not answer.";
-    }
-    if (this.dialog.open) this.timer = setTimeout(() => this.read(), 2 * ASK_MS);
-  }
-
-  put(log) {
-    this.note.textContent = log.note;
-    if (this.text.textContent === log.text) return;
-    const low = this.text.scrollHeight - this.text.scrollTop - this.text.clientHeight < 30;
-    this.text.textContent = log.text;
-    if (low) this.text.scrollTop = this.text.scrollHeight;
-  }
+// Memory of a running job so far, as blocks of text: full is what it declared, or its peak.
+function memoryCurve(job) {
+  const top = Math.max(job.declared_mb || 0, job.peak_mb || 0, 1);
+  const every = Math.ceil(job.curve.length / 16);
+  const levels = job.curve.filter((v, k) => k % every === 0).map((v) => " ▁▂▃▄▅▆▇█"[Math.round((8 * (v || 0)) / top)]);
+  return el("span", { class: "curve", title: "memory over time; full height: " + mb(top) }, levels.join(""));
 }
 
-function follow(view, model) {
-  const live = new Live(view, model);
-  live.show();
-  live.ask();
-  return live;
+// The pairs that run or need attention, each with its progress: "register 45 %".
+function pairsProgress(model) {
+  const working = model.working || {};
+  const rank = (pair) => PAIR_ORDER.indexOf(pair.status);
+  const listed = model.pairs.filter((p) => ["failed", "skipped", "incomplete", "running"].includes(p.status)).sort((a, b) => rank(a) - rank(b));
+  if (!listed.length) return null;
+  const more = listed.length - PAIRS_LISTED;
+  return el("ul", { class: "pairs-progress" }, listed.slice(0, PAIRS_LISTED).map((pair) => el("li", {}, badge(pair.status), " ", el("b", {}, nameOf(pair)), " ", el("span", { class: "soft" }, working[nameOf(pair)] || ""), " ", pair.reasons)),
+    more > 0 ? el("li", { class: "soft" }, counted(more, "more pair") + " under Results") : null);
 }

@@ -3,11 +3,9 @@
 class View {
   constructor(readPictures) {
     this.viewer = new Viewer(readPictures);
-    this.batch = new Batch(this);
     this.flames = new Flames();
     this.resources = new Resources(this);
     this.head = el("div");
-    this.progress = el("div");
     this.incidents = el("div");
     this.pairs = el("div");
     this.tiles = el("div");
@@ -18,9 +16,10 @@ class View {
       this.tiles, this.resources.part.made, this.flames.part.made, this.environment);
     const links = [["pairs", "Results"], ["incidents", "Incidents"], ["resources", "Time and memory"], ["rules", "By rule"], ["flames", "Flame graph"], ["environment", "How it was run"]];
     const bar = el("nav", { "aria-label": "Parts of the report", onclick: (event) => this.unfold(event.target.hash) }, links.map(([id, name]) => el("a", { href: "#" + id, class: "to-" + id }, name)));
-    this.main = el("main", {}, this.top, this.head, this.progress, bar, this.pairs, this.incidents, this.technical);
+    this.main = el("main", {}, this.top, this.head, bar, this.pairs, this.incidents, this.technical);
     this.link = (id) => bar.querySelector(".to-" + id);
     this.shown = {}; // the data each part was drawn from
+    this.logButton = () => null; // a way to the log of an attempt, where somebody can read it
   }
 
   // Open the technical part if it contains the target of a link.
@@ -87,19 +86,13 @@ function plainMessage(error) {
 
 async function start() {
   const model = await embedded("model");
-  const root = document.documentElement;
-  if (model.kind === "compare") {
-    comparePage(model);
-  } else {
-    const view = new View(model.live ? (n, name, small) => asked("pictures?pair=" + encodeURIComponent(name) + (small ? "&small=1" : "")) : packedPictures());
-    document.getElementById("page").replaceChildren(view.main);
-    view.show(model);
-    root.addEventListener("themechange", () => { looked.clear(); view.resources.restyle(); view.flames.restyle(); });
-    window.unglow = { show: (newer) => view.show(newer), view };
-    if (model.live) window.unglow.live = follow(view, model);
-  }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => root.dispatchEvent(new Event("themechange")));
-  root.dataset.ready = performance.now().toFixed(0);
+  const view = new View(model.live ? (n, name, small) => asked("pictures?pair=" + encodeURIComponent(name) + (small ? "&small=1" : "")) : packedPictures());
+  document.getElementById("page").replaceChildren(view.main);
+  view.show(model);
+  window.unglow = { show: (newer) => view.show(newer), view };
+  if (model.live) window.unglow.live = new Live(view, model);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload()); // charts are drawn in its colours
+  document.documentElement.dataset.ready = performance.now().toFixed(0);
 }
 
 start().catch((error) => {

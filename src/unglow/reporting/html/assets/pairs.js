@@ -8,14 +8,12 @@ function pairsPart(model, view) {
   if (!model.pairs.length) return part.made;
   const rows = (view.states = rowsOf(model));
   const isSkipped = (r) => r.pair.status === "skipped";
-  const cards = () => bySlide([...rows].sort((a, b) => isSkipped(a) - isSkipped(b))).map((group) => [
-    isMarker(group[0].pair) ? slideHead(group, view, model) : null,
-    el("div", { class: "pairs" }, group.map((r) => containedCard(r, view, hasViewer(model)))),
-  ]);
-  if (rows.length > CARDS_AT_ONCE) part.note.textContent = view.batch.note(rows);
-  fill(part.body, rows.length > CARDS_AT_ONCE ? view.batch.show(rows, model) : cards(),
-    model.batch.pooled.length ? folded("Groups: all columns of groups.tsv", () => summaryTable(model.batch.pooled)) : null,
-    folded("All columns of summary.tsv", () => summaryTable(model.pairs)));
+  const cards = () => [...rows].sort((a, b) => isSkipped(a) - isSkipped(b)).map((r) => containedCard(r, view, hasViewer(model)));
+  const many = rows.length > CARDS_AT_ONCE;
+  const odd = rows.filter((r) => r.outlier.length).length;
+  if (many) part.note.textContent = unitsOf(model.pairs) + (odd ? ", " + odd + " with outlying values" : "");
+  fill(part.body, (model.slides || []).map((slide) => slideHead(slide, rows.filter((r) => isMarker(r.pair) && r.pair.sample === slide), view, model)),
+    many ? batchParts(rows, view, model) : el("div", { class: "pairs" }, cards()));
   return part.made;
 }
 
@@ -32,7 +30,6 @@ const nameOf = (pair) => LEVELS.map((k) => pair[k]).filter(Boolean).join(" ");
 
 // Markers of a slide are listed with the pairs: sample is the slide, dye the marker.
 const isMarker = (pair) => isKnown(pair.background_channel);
-const kindOf = (pairs) => (!pairs.some(isMarker) ? "Pairs" : pairs.every(isMarker) ? "Markers" : "Pairs and markers");
 
 function unitsOf(pairs) {
   const markers = pairs.filter(isMarker);
@@ -41,22 +38,8 @@ function unitsOf(pairs) {
   return [others || !markers.length ? counted(others, "pair") : null, markers.length ? counted(markers.length, "marker") + " of " + counted(slides, "slide") : null].filter(Boolean).join(", ");
 }
 
-// The name that a pair is coloured by in plots.
-const seriesOf = (pair) => (isMarker(pair) ? pair.sample : pair.dye);
-
-// Rows in their order, those of a slide together at the place of its first one.
-function bySlide(rows) {
-  const groups = new Map();
-  for (const r of rows) {
-    const key = isMarker(r.pair) ? "slide " + r.pair.sample : "";
-    groups.set(key, [...(groups.get(key) || []), r]);
-  }
-  return [...groups.values()];
-}
-
-function slideHead(group, view, model) {
-  const slide = group[0].pair.sample;
-  const n = model.pairs.length + (model.slides || []).indexOf(slide);
+function slideHead(slide, group, view, model) {
+  const n = model.pairs.length + model.slides.indexOf(slide);
   const all = PAIR_ORDER.map((s) => [s, group.filter((r) => r.pair.status === s).length]).filter(([, k]) => k);
   const note = el("span", { class: "soft" });
   const show = (pictures, wanted) => {
@@ -131,13 +114,6 @@ function captionOf(picture, pair) {
     key("noise", "within twice the noise, section dimmed"), Number(pair.candidates) ? key("ring", "candidate") : null, spoiltParts(pair).length ? key("spoilt", "spoilt, excluded") : null);
 }
 
-// Links to candidates in the viewer, in the order of the gallery.
-function placeLinks(pair, places) {
-  if (!places.length) return null;
-  const link = ([x, y, snr]) => el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=4", title: "S/N " + snr }, "(" + x.toFixed(0) + ", " + y.toFixed(0) + ")");
-  return el("p", { class: "links" }, "Most significant candidates in the viewer:", places.map(link));
-}
-
 // The directory of a pair as `unglow view` takes it, from the working directory.
 const directoryOf = (pair, model) => [model.results.split("/").pop(), ...LEVELS.map((k) => pair[k]).filter(Boolean)].join("/");
 
@@ -159,23 +135,15 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     ["gain expected by exposure", pair.expected_gain],
     ["residual shift", isKnown(pair.residual_shift_px) ? pair.residual_shift_px + " px" : null],
     ["clipped", share(pair.clipped)],
-  ]);
-  const more = facts([
     ["map", pair.model],
-    ["residuals, median and p95", both("residual_median_px", "residual_p95_px")],
     ["overlap", share(pair.overlap)],
-    ["offset, grey levels", pair.offset],
-    ["false discoveries by controls", isKnown(pair.fdr_control) ? share(pair.fdr_control) + range(share(pair.fdr_control_low95), share(pair.fdr_control_high95)) : null],
     ["purity of the reviewed", estimate("purity", "purity_low95", "purity_high95")],
     [isMarker(pair) ? "job time of the slide" : "job time", seconds(pair.seconds)],
     ["largest job", mb(pair.peak_mb)],
   ]);
   const viewable = !isMarker(pair) && isKnown(pair.dye) && pair.status !== "skipped";
   const incident = model.incidents.find((i) => i.kind === "pair" && i.title === name);
-  const links = (shown) => (canLook && viewable ? placeLinks(pair, shown.places) : null);
-  const layers = { difference: "difference-" + (pair.method || "linear"), post: "post", "aligned pre": "aligned_pre" };
-  const placed = (shown) => (canLook && viewable && layers[shown.name] ? viewOf(pair) + "&a=" + layers[shown.name] : null);
-  const [picture, others] = view.viewer.pictures(n, name, (shown) => captionOf(shown, pair), links, placed);
+  const [picture, others] = view.viewer.pictures(n, name, (shown) => captionOf(shown, pair));
   const place = ([x, y]) => (canLook && viewable ? el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=1" }, "show") : null);
   const message = (text) => (text ? el("p", { class: "message" }, text) : null);
   return el("article", { class: "pair " + (pair.status || ""), "aria-label": name },
@@ -184,18 +152,8 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     reasonsOf(pair.reasons, pair.details, place),
     incident && incident.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), incident.helps) : null,
     outlier.length ? message("Differs from the other pairs of its dye: " + outlyingText(outlier, pair, model) + ".") : null,
+    outdatedOf(pair),
     reasonsOf(pair.notes, pair.details, place),
     el("div", { class: "columns" }, picture, el("div", {}, results, others)),
-    more.childElementCount ? folded("More numbers", () => more, { key: "more " + name }) : null,
     viewable ? commandLine("unglow view " + quoted(directoryOf(pair, model)), "the command that opens the viewer") : null);
-}
-
-function summaryTable(pairs) {
-  const names = [...new Set(pairs.flatMap((p) => Object.keys(p)))].filter((name) => name !== "details");
-  const isNumber = (name) => pairs.every((p) => !isKnown(p[name]) || isFinite(Number(p[name])));
-  return table(names.map((name) => {
-    const number = isNumber(name) && name !== "sample";
-    const of = (p) => (isKnown(p[name]) ? (number ? Number(p[name]) : p[name]) : null);
-    return { name, number, of, show: (p) => p[name] };
-  }), pairs);
 }

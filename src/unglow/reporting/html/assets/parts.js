@@ -51,10 +51,10 @@ function folded(title, build, options) {
   return part;
 }
 
-// A table whose columns can be sorted. Columns are {name, title, of(row), show(row), number, cls(row)};
-// the cells of a `stacked` one are below each other on narrow screens.
+// A table whose columns can be sorted. Columns are {name, title, unit, of(row), show(row), number, cls(row)};
+// `onrow(row)` is called for a row that is chosen, `detail(row)` is shown below it, for rows with `nameOf`.
 function table(columns, rows, options) {
-  const settings = Object.assign({ key: "", onrow: null, stacked: false }, options);
+  const settings = Object.assign({ key: "", onrow: null, detail: null, nameOf: String }, options);
   const body = el("tbody");
   let { sort, down } = remembered.get("sort " + settings.key) || { sort: null, down: false };
   const heads = columns.map((column, n) => {
@@ -64,7 +64,7 @@ function table(columns, rows, options) {
       if (settings.key) remembered.set("sort " + settings.key, { sort, down });
       draw();
     };
-    return el("th", { scope: "col", class: column.number ? "number" : null }, button(column.name, column.title, sortBy));
+    return el("th", { scope: "col", class: column.number ? "number" : null }, button(column.name, column.title, sortBy), column.unit ? el("small", {}, column.unit) : null);
   });
   function draw() {
     const ordered = sort === null ? rows : sorted(rows, columns[sort].of, down);
@@ -72,28 +72,37 @@ function table(columns, rows, options) {
       if (n === sort) head.setAttribute("aria-sort", down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    fill(body, ordered.map(line));
+    fill(body, ordered.map((row) => (isOpen(row) ? [line(row), below(row)] : line(row))));
+  }
+  const opened = (row) => "opened " + settings.key + " " + settings.nameOf(row);
+  const isOpen = (row) => Boolean(settings.detail) && remembered.get(opened(row));
+  const below = (row) => el("tr", { class: "detail" }, el("td", { colspan: columns.length }, settings.detail(row)));
+  function choose(row, made) {
+    if (settings.onrow) return settings.onrow(row);
+    remembered.set(opened(row), !isOpen(row));
+    made.setAttribute("aria-expanded", String(isOpen(row)));
+    if (isOpen(row)) made.after(below(row));
+    else made.nextSibling.remove();
   }
   function line(row) {
     const cells = columns.map((column, n) => {
       const shown = column.show ? column.show(row) : column.of(row);
       const kind = [column.number ? "number" : "", column.cls ? column.cls(row) : ""].join(" ").trim();
-      const attributes = n === 0 ? { scope: "row", class: kind || null } : { class: kind || null, "data-column": column.name };
-      return el(n === 0 ? "th" : "td", attributes, shown === null || shown === undefined ? "–" : shown);
+      return el(n === 0 ? "th" : "td", { scope: n === 0 ? "row" : null, class: kind || null }, shown === null || shown === undefined ? "–" : shown);
     });
     const made = el("tr", {}, cells);
-    if (settings.onrow) {
+    if (settings.onrow || settings.detail) {
       made.classList.add("link");
       made.tabIndex = 0;
-      made.addEventListener("click", () => settings.onrow(row));
-      made.addEventListener("keydown", (event) => {
-        if (event.key === "Enter" && event.target === made) settings.onrow(row);
-      });
+      made.dataset.name = settings.nameOf(row);
+      if (settings.detail) made.setAttribute("aria-expanded", String(Boolean(isOpen(row))));
+      made.addEventListener("click", () => choose(row, made));
+      made.addEventListener("keydown", (event) => event.key === "Enter" && event.target === made && choose(row, made));
     }
     return made;
   }
   draw();
-  return el("div", { class: settings.stacked ? "scroll stacked" : "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body));
+  return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body));
 }
 
 function sorted(rows, of, down) {

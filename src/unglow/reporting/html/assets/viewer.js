@@ -10,13 +10,6 @@ const pathOf = (file) => file.split("/").map(encodeURIComponent).join("/");
 const toFile = (file) => ({ href: pathOf(file), target: "_blank", rel: "noopener" });
 const addressOf = (picture) => (picture.image ? "data:image/jpeg;base64," + picture.image : null);
 
-// Where a picture that is fitted into its box was clicked, in shares of its width and height.
-function sharesAt({ naturalWidth, naturalHeight, clientWidth, clientHeight }, { offsetX, offsetY }) {
-  const scale = Math.min(clientWidth / naturalWidth, clientHeight / naturalHeight);
-  const share = (at, box, size) => Math.min(Math.max((at - (box - size * scale) / 2) / (size * scale), 0), 1).toFixed(4);
-  return "zoom=2&across=" + share(offsetX, clientWidth, naturalWidth) + "&down=" + share(offsetY, clientHeight, naturalHeight);
-}
-
 class Viewer {
   // read(n, name, small) resolves to the pictures of the n-th pair; small ones for a row of a table.
   constructor(read) {
@@ -34,19 +27,17 @@ class Viewer {
     }), { rootMargin: "200px" });
   }
 
-  // The main picture of a pair and small ones of the rest, with a caption and links; filled once they have been read.
-  // `placed(picture)` is the address of a picture's image in the viewer of images, or null.
-  pictures(n, title, caption, linked, placed) {
+  // The main picture of a pair and small ones of the rest, with a caption; filled once they have been read.
+  pictures(n, title, caption) {
     const main = el("div", { class: "main-picture" });
     const rest = el("div", { class: "strip" });
     const show = (all) => {
       const group = all.filter(addressOf);
       const first = group.findIndex((p) => MAIN.includes(p.name));
-      if (first >= 0) fill(main, this.button(group, first, title, placed), el("p", { class: "caption" }, caption(group[first])));
+      if (first >= 0) fill(main, this.button(group, first, title), el("p", { class: "caption" }, caption(group[first])));
       const links = all.filter((p) => p.file && !group.includes(p)).map((p) => el("a", toFile(p.file), p.name));
       const others = group.map((_, k) => k).filter((k) => k !== first).sort((a, b) => isWide(group[b]) - isWide(group[a]));
-      fill(rest, others.map((k) => this.button(group, k, title, placed)),
-        first >= 0 ? linked(group[first]) : null,
+      fill(rest, others.map((k) => this.button(group, k, title)),
         links.length ? el("p", { class: "links" }, "Figures: ", links) : null,
         all.filter((p) => p.problem).map((p) => el("p", { class: "message problem" }, p.problem)));
     };
@@ -54,10 +45,10 @@ class Viewer {
     return [main, rest];
   }
 
-  button(group, k, title, placed) {
+  button(group, k, title) {
     const picture = group[k];
     const image = el("img", { alt: picture.name + " of " + title, loading: "lazy", src: addressOf(picture) });
-    return button([image, el("span", {}, picture.name)], "Enlarge: " + picture.name, () => this.open(group, k, title, placed), { class: isWide(picture) ? "thumb wide" : "thumb" });
+    return button([image, el("span", {}, picture.name)], "Enlarge: " + picture.name, () => this.open(group, k, title), { class: isWide(picture) ? "thumb wide" : "thumb" });
   }
 
   // A small difference for a row of a table, read once it comes into view.
@@ -71,11 +62,9 @@ class Viewer {
     return frame;
   }
 
-  open(group, k, title, placed = () => null) {
+  open(group, k, title) {
     this.group = group;
-    this.placed = placed;
     this.title = title;
-    this.pair = null;
     this.go(k);
     if (!this.dialog.open) this.dialog.showModal();
   }
@@ -92,12 +81,7 @@ class Viewer {
     const blinks = BLINKS.filter((names) => names.every((name) => named(name) >= 0));
     this.image = el("img", { class: this.full ? "full" : "fit", alt: picture.name + " of " + this.title });
     this.image.src = addressOf(picture);
-    const address = this.placed(picture);
-    this.image.addEventListener("click", (event) => {
-      if (address && !event.shiftKey) location.href = address + "&" + sharesAt(this.image, event);
-      else this.image.classList.replace(...((this.full = !this.full) ? ["fit", "full"] : ["full", "fit"]));
-    });
-    this.image.classList.toggle("leads", Boolean(address));
+    this.image.addEventListener("click", () => this.image.classList.replace(...((this.full = !this.full) ? ["fit", "full"] : ["full", "fit"])));
     this.caption = el("b", {}, picture.name);
     const path = picture.file ? el("a", toFile(picture.file), "open the file") : null;
     fill(this.dialog,
@@ -106,7 +90,6 @@ class Viewer {
         button("◀", "Previous picture (left arrow)", () => this.go(this.k - 1)),
         button("▶", "Next picture (right arrow)", () => this.go(this.k + 1)),
         blinks.map((names) => button("blink " + names.join(" / "), "Alternate between the two (b); Space switches by hand", () => this.blink(names), { "aria-pressed": String(this.names === names) })),
-        address ? el("small", { class: "soft", title: "Shift and click: full size" }, "Click a place to open it") : null,
         path,
         button("Close", "Close (Escape)", () => this.dialog.close())),
       el("div", { class: "frame" }, this.image));

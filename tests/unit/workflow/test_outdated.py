@@ -1,0 +1,191 @@
+"""What results were made with: the table of what jobs are given, and what is said of changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from raw_slides import pair, slide
+
+from unglow.core.digests import Listed, list_of, write
+from unglow.core.made_with import LEFT_OUT, UNKNOWN, Lists, find_changes, record
+from unglow.core.records import to_plain
+from unglow.workflow.batch import Batch
+from unglow.workflow.outdated import GIVEN, inputs_of, params_of
+
+PROJECT = Path(__file__).resolve().parents[3]
+#: Parses the rules as Snakemake does, and prints what each job is given.
+READ = f"""
+import json, sys
+from pathlib import Path
+from snakemake.api import SnakemakeApi
+from snakemake.settings.types import ConfigSettings, OutputSettings, Quietness, ResourceSettings
+config = json.loads(sys.argv.pop())
+sys.argv += ["-n"]
+output = OutputSettings(dryrun=True, quiet={{Quietness.ALL}})
+with SnakemakeApi(output) as api:
+    made = api.workflow(
+        resource_settings=ResourceSettings(cores=2),
+        config_settings=ConfigSettings(config=config),
+        snakefile=Path({str(PROJECT / "Snakefile")!r}),
+    )
+    made.dag().execute_workflow(executor="dryrun")
+    from unglow.core.records import to_plain
+    jobs = [
+        [job.rule.name, dict(job.wildcards_dict or {{}}),
+         {{name: to_plain(value) for name, value in job.params.items()}},
+         [str(file) for file in job.input]]
+        for job in made._workflow.dag.jobs
+    ]
+Path("jobs.json").write_text(json.dumps(jobs))
+"""
+#: A sweep on all levels but the first, exports, controls, and dyes that take over a map.
+MANY = {
+    "exports": {"tiff": ["post", "pre", "aligned_pre", "difference", "snr"]},
+    "scale": {"default": "control"},
+    "sweep": {"register.blocks": [300, 400], "detect.fdr": [0.05, 0.1]},
+    "register": {"from": "D"},
+}
+RING = [[2, 2], [90, 2], [90, 70], [2, 70], [2, 2]]
+ABOUT = {"objectType": "annotation", "classification": {"name": "Exclude"}}
+REGIONS = {
+    "type": "Feature",
+    "geometry": {"type": "Polygon", "coordinates": [RING]},
+    "properties": ABOUT,
+}
+
+
+def fill(work):
+    """Make two dyes of a sample with landmarks and regions, and a control of one of them."""
+    folder = pair(work, "stained", "D")
+    (folder / "post_D.landmarks.csv").write_text(
+        "post_x,post_y,pre_x,pre_y\n10,10,12,9\n60,70,63,68\n"
+    )
+    (folder / "post_D.regions.geojson").write_text(json.dumps(REGIONS))
+    pair(work, "stained", "E")
+    pair(work, "plain", "D")
+    images = "raw/{0}/pre_{1}.tif\traw/{0}/post_{1}.tif"
+    rows = [
+        "\t".join((name, dye, images.format(name, dye), control))
+        for name, dye, control in (
+            *(("stained", "D", ""), ("stained", "E", "")),
+            ("plain", "D", "true"),
+        )
+    ]
+    (work / "sheet.tsv").write_text("\n".join(["sample\tdye\tpre\tpost\tcontrol", *rows]) + "\n")
+
+
+def jobs_of(work, config):
+    """Return rule, wildcards, params and inputs of all jobs, as Snakemake parses the rules."""
+    done = subprocess.run(
+        [sys.executable, "-c", READ, json.dumps(config)],
+        cwd=work, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads((work / "jobs.json").read_text())
+
+
+#: Rules whose jobs there are but for some configurations.
+SOME = {*(rule for rule in GIVEN if rule.startswith(("export", "slide"))), "snr"}
+SOME |= {"figures_registration"}
+
+
+@pytest.mark.parametrize(
+    ("config", "missing"),
+    [
+        ({}, {rule for rule in SOME if not rule.startswith("slide")}),
+        ({**MANY, "samples": "sheet.tsv"}, {rule for rule in SOME if rule.startswith("slide")}),
+    ],
+    ids=["folders", "sheet"],
+)
+def test_the_table_has_what_the_rules_give(tmp_path, monkeypatch, config, missing):
+    monkeypatch.chdir(tmp_path)
+    fill(tmp_path)
+    slide(tmp_path)
+    batch = Batch.load(config)
+    seen, given_inputs = set(), set()
+    for rule, wildcards, params, inputs in jobs_of(tmp_path, config):
+        if rule in ("all", "summary", "verdict", "slide_part"):
+            continue
+        seen.add(rule)
+        given = {name: value for name, value in params.items() if name not in LEFT_OUT}
+        assert json.loads(json.dumps(to_plain(params_of(batch, rule, wildcards)))) == given, rule
+        mine = {*inputs_of(batch, rule, wildcards)}
+        assert {f for f in inputs if not f.startswith("results/")} <= mine <= {*inputs}, rule
+        given_inputs |= {Path(file).name for file in mine}
+    assert seen == {*GIVEN} - missing
+    own = {"scale.json", "search.npz", "transform.json"}
+    if not config:
+        own = {"post_D.landmarks.csv", "post_D.regions.geojson", "image.ome.tif"}
+    assert {*own, "post_E.tif"} <= given_inputs
+
+
+# ------------------------------------------------------------------------------ what has changed
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """The list of a job that has read a result and a raw image, and what it was given."""
+    monkeypatch.chdir(tmp_path)
+    raw, place = Path("raw.tif"), Path("results/s/d")
+    raw.write_bytes(b"x" * 9000)
+    (place / "details/digests").mkdir(parents=True)
+    for name in ("before.json", "after.json"):
+        (place / name).write_text("{}")
+    write(list_of(place, "align"), [place / "before.json"])
+    params = {"version": 3, "memory": {"a": 1}, "settings": {"fdr": 0.05, "min_snr": 3}}
+    given = {"raw": str(raw), "parts": ["raw.tif"], "some": [str(place / "before.json")]}
+    target = list_of(place, "detect")
+    write(target, [place / "after.json"], record(params, given, place))
+    return target, params, [str(raw)]
+
+
+def changes(target, params, inputs):
+    lists = Lists(Path("results"))
+    return [*find_changes(lists.find(target), "detect", params, inputs, lists)]
+
+
+def test_nothing_is_outdated_by_memory_nor_by_another_time_of_equal_bytes(made):
+    target, params, inputs = made
+    assert changes(*made) == []
+    os.utime("raw.tif", (1, 1))
+    assert changes(target, {**params, "memory": {"a": 2}}, inputs) == []
+    listed = Listed.read(target)
+    assert listed.whole
+    assert [path.name for path in listed.digests] == ["after.json"]
+
+
+def test_a_change_of_settings_or_version_is_said_with_both_values(made):
+    target, params, inputs = made
+    now = {**params, "version": 4, "settings": {"fdr": 0.2, "min_snr": 3}}
+    assert {*changes(target, now, inputs)} == {"detect.version: 3 -> 4", "detect.fdr: 0.05 -> 0.2"}
+    long = {**params, "settings": {"fdr": [*range(99)], "min_snr": 3}}
+    assert changes(target, long, inputs) == ["detect.fdr changed"]
+
+
+def test_other_inputs_are_named(made):
+    target, params, inputs = made
+    Path("raw.tif").write_bytes(b"y" * 9000)
+    assert changes(*made) == ["detect: another raw.tif"]
+    Path("raw.tif").unlink()
+    assert changes(*made) == ["detect: another raw.tif"]
+    Path("raw.tif").write_bytes(b"x" * 9000)
+    assert changes(target, params, [*inputs, "marks.csv"]) == ["detect: another marks.csv"]
+    assert changes(target, params, []) == ["detect: another raw.tif"]
+    place = target.parents[1]
+    (place / "before.json").write_text("{ }")
+    write(list_of(place, "align"), [place / "before.json"])
+    assert changes(*made) == ["detect: another before.json"]
+
+
+@pytest.mark.parametrize("line", ["", "# made with {\n", "# made with [1]\n"])
+def test_a_list_without_a_record_is_unknown_and_still_a_list(made, line):
+    target, params, inputs = made
+    head, _, *rows = target.read_text().splitlines(keepends=True)
+    target.write_text("".join([head, line, *rows]))
+    assert Listed.read(target).whole
+    assert changes(target, params, inputs) == [UNKNOWN]
