@@ -91,7 +91,7 @@ def jobs_of(work, config):
 
 #: Rules whose jobs there are but for some configurations.
 SOME = {*(rule for rule in GIVEN if rule.startswith(("export", "slide"))), "snr"}
-SOME |= {"figures_registration"}
+SOME |= {"figures_registration", "difference_method"}
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_other_inputs_are_named(made):
     Path("raw.tif").write_bytes(b"x" * 9000)
     assert changes(target, params, [*inputs, "marks.csv"]) == ["detect: another marks.csv"]
     assert changes(target, params, []) == ["detect: another raw.tif"]
-    place = target.parents[1]
+    place = target.parents[2]
     (place / "before.json").write_text("{ }")
     write(list_of(place, "align"), [place / "before.json"])
     assert changes(*made) == ["detect: another before.json"]
