@@ -46,7 +46,7 @@ Path("jobs.json").write_text(json.dumps(jobs))
 #: A sweep on all levels but the first, exports, controls, and dyes that take over a map.
 MANY = {
     "exports": {"tiff": ["post", "pre", "aligned_pre", "difference", "snr"]},
-    "scale": {"default": "control"},
+    "scale": {"default": "control", "write": "all"},
     "sweep": {"register.blocks": [300, 400], "detect.fdr": [0.05, 0.1]},
     "register": {"from": "D"},
 }
