@@ -164,8 +164,8 @@ def test_the_log_of_a_chosen_job_is_followed(made, tab, serve):
     log.write_text(f"first {NASTY}\n")
     made.attempt("register", 2, sample(1, 100), log="logs/a.log")
     serve(made.results)
-    tab.wait("Boolean(document.querySelector('#now tbody tr'))")
-    tab.run("document.querySelector('#now tbody tr').click()")
+    tab.wait("Boolean(document.querySelector('#now tr.link'))")
+    tab.run("document.querySelector('#now tr.link').click()")
     shown = "document.querySelector('dialog.log[open] pre')?.textContent"
     assert tab.wait(shown) == f"first {NASTY}\n"
     with log.open("a") as stream:

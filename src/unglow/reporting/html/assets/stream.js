@@ -43,6 +43,7 @@ function drawBars(u, rows, attempts, look) {
   context.clip();
   context.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
   context.textBaseline = "middle";
+  context.textAlign = "left";
   const bad = stripes(context, css("--stripe"));
   attempts.filter((a) => a.end >= u.scales.x.min && a.start <= u.scales.x.max).forEach((a) => drawBar(u, barOf(u, rows, a), a, look, bad));
   if (look.chosen) outline(context, barOf(u, rows, look.chosen), css("--focus"), 3);
