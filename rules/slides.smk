@@ -72,7 +72,7 @@ rule slide_scale:
     params:
         memory=memory("slide_scale"),
         at_a_time=at_a_time("slide_scale"),
-        version=9,
+        version=10,
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
         max_spoilt=batch.settings.detect.max_spoilt,

@@ -19,7 +19,7 @@ MOST_SPOTS = 40
 """Spots that are measured: the most significant ones."""
 LEAST_SPOTS = 5
 """Fewest spots that give a width."""
-_FWHMS = [1.5 * 2.0 ** (k / 4) for k in range(17)]
+_FWHMS = 1.5 * 2.0 ** (np.arange(17) / 4)
 """Widths of the inner Gaussian that are tried, px: 1.5 to 24, so that spots of 1.3 to 18 px are
 measured."""
 _REACH = 48
@@ -63,18 +63,23 @@ def _measure(difference: Readable, x: float, y: float) -> float:
     stamp = difference.read(window).astype(np.float64)
     stamp = np.nan_to_num(stamp - np.nanmedian(stamp))
     dy, dx = np.arange(window.y0, window.y1) - y, np.arange(window.x0, window.x1) - x
-    ratios = []
-    for fwhm in _FWHMS:
-        (iy, ix), (oy, ox) = ((_weigh(dy, w), _weigh(dx, w)) for w in (fwhm, 2 * fwhm))
-        noise = (iy @ iy) * (ix @ ix) + (oy @ oy) * (ox @ ox) - 2 * (iy @ oy) * (ix @ ox)
-        ratios.append(float((iy @ stamp @ ix - oy @ stamp @ ox) / np.sqrt(noise)))
+    (iy, ix), (oy, ox) = ((_weigh(dy, w), _weigh(dx, w)) for w in (_FWHMS, 2 * _FWHMS))
+    noise = _multiply(iy, iy) * _multiply(ix, ix) + _multiply(oy, oy) * _multiply(ox, ox)
+    noise -= 2 * _multiply(iy, oy) * _multiply(ix, ox)
+    ratios = (_multiply(iy @ stamp, ix) - _multiply(oy @ stamp, ox)) / np.sqrt(noise)
     top = min(max(int(np.argmax(ratios)), 1), len(ratios) - 2)
-    bend, slope, _ = np.polyfit([-1, 0, 1], ratios[top - 1 : top + 2], 2)
+    before, at_top, after = ratios[top - 1 : top + 2]
+    slope, bend = (after - before) / 2, (after + before) / 2 - at_top
     step = float(np.clip(-slope / (2 * bend), -1, 1)) if bend < 0 else 0.0
     return float(_OF_SPOT * _FWHMS[0] * 2.0 ** ((top + step) / 4))
 
 
-def _weigh(away: NDArray[Any], fwhm: float) -> Floats:
-    """Return a Gaussian of a width and sum 1 at distances from its centre, px."""
-    weights = np.exp(-4 * np.log(2) * (away / fwhm) ** 2)
-    return np.asarray(weights / weights.sum())
+def _weigh(away: NDArray[Any], fwhms: Floats) -> Floats:
+    """Return Gaussians of widths (F,) and sum 1 at distances (N,) from their centre, (F, N)."""
+    weights = np.exp(-4 * np.log(2) * (away / fwhms[:, None]) ** 2)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _multiply(a: Floats, b: Floats) -> Floats:
+    """Return the scalar products of rows (F, N), (F,)."""
+    return np.asarray((a * b).sum(axis=1))

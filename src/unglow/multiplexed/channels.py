@@ -323,7 +323,7 @@ class Gaps:
         self._known: dict[tuple[int, int], NotStored | None] = {}
         self._usual: dict[tuple[str, float], bool] = {}
         self.constant: dict[str, dict[Window, int]] = {}
-        """Constant px that were hidden of channels, by name, in each window that was read."""
+        """Constant px of channels, and those without a value, by name, in each window read."""
 
     @cached_property
     def _is_whole(self) -> bool:
@@ -373,8 +373,12 @@ class Gaps:
         if lacking is not None:
             missing |= lacking.mask(window)
         found = find_constant(block, window, self.headers[channel.image].shape, ~missing)
+        known = np.isfinite(block) if block.dtype.kind == "f" else np.True_
+        if found is None and not known.all():
+            found = np.zeros(block.shape, np.bool_), []
         if found is not None:
             mask, waiting = found
+            mask |= ~known
             for part in waiting:
                 if not self._is_usual(channel, float(block[part.y0, part.x0])):
                     mask[part.slices] = True

@@ -120,6 +120,8 @@ HOLES = [
     ("A", 0, False),
     ("A", 65535, False),
     ("A", 3000, False),
+    ("AF", np.nan, True),
+    ("A", np.nan, False),
 ]
 
 
@@ -139,7 +141,7 @@ def subtracted(tmp_path, image):
 def test_a_constant_hole_in_a_marker_or_its_background_is_missing(
     tmp_path, name, value, of_background
 ):
-    image = pixels()
+    image = pixels("float32" if np.isnan(value) else "uint16")
     image[["AF", "A"].index(name)][HOLE.slices] = value
     scales, _, missing = subtracted(tmp_path, image)
     inside = np.zeros(SHAPE, bool)

@@ -99,7 +99,9 @@ def detect(
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
     counted = listed[(listed["flags"] & UNCOUNTED) == 0]
     places_xy = np.stack([counted["x"], counted["y"]], axis=1)
-    width_px = measure_width(inputs.difference, places_xy, counted["snr"])
+    # tiles have gone, and left room for chunks that places and the windows of trials share
+    tried = _keep_chunks(scene, inputs)
+    width_px = measure_width(tried.difference, places_xy, counted["snr"])
     report["spot_width_px"] = width_px
     steps, levels = inputs.grey_steps, inputs.dark_levels(section)
     reasons = [
@@ -113,8 +115,6 @@ def detect(
     report["reasons"], report["notes"] = map(to_json, split_notes(reasons))
     report["completeness"] = None
     if result.threshold is not None:
-        # tiles have gone, and left room for chunks that the windows of trials share
-        tried = _keep_chunks(scene, inputs)
         positions = np.stack([listed["x"], listed["y"]], axis=1)
         found = measure_completeness(
             tried, section, positions, result.threshold, inputs.difference.digest, workers=workers
