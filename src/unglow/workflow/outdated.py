@@ -15,7 +15,7 @@ from unglow.core.levels import LEVELS
 from unglow.core.made_with import Lists, find_changes
 from unglow.io.pair_plan import ROLES
 from unglow.workflow import job_params
-from unglow.workflow.planned_jobs import counted_methods, jobs_of
+from unglow.workflow.planned_jobs import control_samples, counted_methods, jobs_of
 from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ GIVEN = {
     "scale": Given(14, {"settings": job_params.scale_settings}, (job_params.control_scales,)),
     "difference": Given(7, {"counted": counted_methods}),
     "detect": Given(
-        10,
+        11,
         {
             "settings": job_params.detect_settings,
-            "controls": job_params.control_samples,
+            "controls": control_samples,
             "is_control": job_params.is_control,
         },
         (job_params.drawn_regions, job_params.control_search_counts),
