@@ -169,6 +169,6 @@ def _is_same(path: str, known: list[Any]) -> bool:
         status = Path(path).stat()
         if (status.st_size, status.st_mtime_ns) == (size, changed_ns):
             return True
-        return status.st_size == size and hash_pieces(path, status.st_size) == pieces
+        return status.st_size == size and bool(hash_pieces(path, status.st_size) == pieces)
     except (OSError, ValueError, TypeError):
         return False

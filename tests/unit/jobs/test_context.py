@@ -392,7 +392,8 @@ def test_a_job_lists_the_digests_of_what_it_has_published(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     abc = hashlib.sha256(b"abc").hexdigest()
     digests = (tmp_path / "r/S/D/details/digests/t.sha256").read_text()
-    assert digests == f"# SHA-256 of 2 files\n{abc}  t.csv\n{abc}  x.ome.zarr/zarr.json\n"
+    made = '# made with {"params": {}, "inputs": {}}\n'
+    assert digests == f"# SHA-256 of 2 files\n{made}{abc}  t.csv\n{abc}  x.ome.zarr/zarr.json\n"
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "spoilt_share": 0.0238,
         "spoilt_reasons": "lost 0.021, debris 0.0028",
     }
-    others = {"control", "in_first", "of_first", *REVIEWED, *OF_MARKERS}
+    others = {"outdated", "control", "in_first", "of_first", *REVIEWED, *OF_MARKERS}
     assert set(row) - {"images", "details"} == set(COLUMNS) - others  # no path, no logs
 
 
@@ -458,7 +458,7 @@ def test_skipped_pairs_come_first_under_their_own_name(tmp_path):
 def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path):
     text = table(rows([finish(tmp_path, entry())], PROBLEMS, tmp_path))
     header, *lines = text.split("\n")
-    optional = (*VARIANT, "notes", "control", "in_first", "of_first")
+    optional = (*VARIANT, "notes", "outdated", "control", "in_first", "of_first")
     optional += (*REVIEWED, *OF_MARKERS, "spot_width_px", "searched_width_px")
     wanted = [c for c in COLUMNS if c not in optional and not c.startswith("fdr_control")]
     assert header.split("\t") == wanted

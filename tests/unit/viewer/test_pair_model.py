@@ -73,6 +73,7 @@ def test_the_pairs_are_listed_with_their_states(seen):
         "subtraction": "",
         "detection": "",
         "status": "ok",
+        "outdated": "",
         "reasons": [],
         "failed": False,
     }
