@@ -102,7 +102,10 @@ def finish_run(outcome):
             end_run("\n".join(unwritten))
         return
     if refused:  # so that the next run judges again
-        for file in ("<results>/verdict.txt", "<results>/details/digests/verdict.sha256"):
+        for file in (
+            "<results>/verdict.txt",
+            "<results>/details/digests/verdict.sha256",
+        ):
             Path(workflow.pathvars.apply(file)).unlink(missing_ok=True)
     failed = any(row["status"] == "failed" for row in rows)
     closing = closing_sentence(

@@ -33,7 +33,7 @@ def wait_for(condition, seconds=120):
     assert condition()
 
 
-def searched_anew(work):
+def searched_again(work):
     """Return the samples that were searched with the changed setting."""
     found = set()
     for path in work.glob("results/*/*/detection.json"):
@@ -60,19 +60,19 @@ def stopped(tmp_path_factory):
             cwd=work, env=environment, start_new_session=True, stdout=log, stderr=log,
         )  # fmt: skip
     try:
-        wait_for(lambda: len(searched_anew(work)) >= 2)
+        wait_for(lambda: len(searched_again(work)) >= 2)
     finally:
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
     wait_for(lambda: command(work, "pgrep", "-s", str(run.pid)).text == "")
-    done = searched_anew(work)
+    done = searched_again(work)
     assert 2 <= len(done) < PAIRS
     return work
 
 
 def old_of(work):
     """Return the samples whose search is still the old one."""
-    return {path.name for path in (work / "raw").iterdir()} - searched_anew(work)
+    return {path.name for path in (work / "raw").iterdir()} - searched_again(work)
 
 
 def outdated_in(work):

@@ -1,4 +1,4 @@
-"""`unglow.measure`: what a block of Python took, beside what it is known to do."""
+"""`unglow.measure`: what a block of Python took, next to what it is known to do."""
 
 from __future__ import annotations
 
