@@ -306,8 +306,8 @@ def _summarized(batch: Batch, sample: str, dye: str) -> Iterator[str]:
 def summary_entries(batch: Batch, _wildcards: Wildcards, logs: str) -> list[dict[str, Any]]:
     """Return an entry of each variant of each pair, and of each slide.
 
-    Of pairs and slides that the run leaves aside, those that an earlier run has started. ``logs`` is
-    the directory of the logs.
+    Of pairs and slides that the run leaves aside, those that an earlier run has started. ``logs``
+    is the directory of the logs.
     """
     entries = []
     results = Path(batch.settings.results)
