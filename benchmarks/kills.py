@@ -78,6 +78,7 @@ def digests(results: Path) -> dict[str, str]:
         if path.is_file()
         and path.relative_to(results).parts[0] not in _NO_RESULTS
         and path.name != ".snakemake_timestamp"
+        and path.suffix != ".sha256"  # which has the times of raw images
     }
 
 

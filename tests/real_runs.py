@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import loaded_snakemake
 import pytest
+from result_digests import digest_of
 
 from unglow.core.errors import UnglowError
 from unglow.results import read_summary
@@ -101,7 +101,7 @@ def bytes_of(results: Path) -> dict[str, str]:
     """Digest of every result file of every pair, by its path below the results directory."""
     skipped = ("telemetry", "benchmarks", "details")
     return {
-        str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest()
+        str(path.relative_to(results)): digest_of(path)
         for path in sorted(results.rglob("*"))
         if path.is_file()
         and path.relative_to(results).parts[0] not in skipped

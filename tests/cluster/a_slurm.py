@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import signal
@@ -12,6 +11,8 @@ import time
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+
+from result_digests import digest_of
 
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
@@ -201,7 +202,7 @@ def _place(path: str) -> tuple[str, ...]:
 def bytes_of(results: Path) -> dict[str, str]:
     """Digest of every result file of every pair, by its path below the results directory."""
     return {
-        str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest()
+        str(path.relative_to(results)): digest_of(path)
         for path in sorted(results.rglob("*"))
         if path.is_file()
         and len(path.relative_to(results).parts) > 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import real_runs
+from result_digests import digest_of
 
 PROJECT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -63,7 +63,7 @@ def bytes_of(directory: Path, of: Path = PAIR) -> dict[str, str]:
     """Digest of every result file of the pair, or of a slide."""
     place = directory / of
     return {
-        str(path.relative_to(place)): hashlib.sha256(path.read_bytes()).hexdigest()
+        str(path.relative_to(place)): digest_of(path)
         for path in sorted(place.rglob("*"))
         if path.is_file() and path.name != ".snakemake_timestamp"
     }
