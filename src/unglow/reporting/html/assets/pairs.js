@@ -125,8 +125,10 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
   const results = facts([
     ["candidates", pair.candidates],
     ["estimated false discoveries (95 % interval)", falseText(pair)],
-    ["density (95 % interval)", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
     ["gain" + (pair.method ? ", " + pair.method : "") + " (95 % interval)", estimate("gain", "gain_low95", "gain_high95")],
+  ]);
+  const more = facts([
+    ["density (95 % interval)", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
     ["map error, median and p95", both("error_median_px", "error_p95_px")],
     ["width of the spots (searched)", isKnown(pair.spot_width_px) ? pair.spot_width_px + " px (" + pair.searched_width_px + " px)" : null],
     ["spoilt and excluded", spoiltText(pair)],
@@ -154,6 +156,6 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     outlier.length ? message("Differs from the other pairs of its dye: " + outlyingText(outlier, pair, model) + ".") : null,
     outdatedOf(pair),
     reasonsOf(pair.notes, pair.details, place),
-    el("div", { class: "columns" }, picture, el("div", {}, results, others)),
+    el("div", { class: "columns" }, picture, el("div", {}, results, more.childElementCount ? el("details", {}, el("summary", {}, "more numbers"), more) : null, others)),
     viewable ? commandLine("unglow view " + quoted(directoryOf(pair, model)), "the command that opens the viewer") : null);
 }
