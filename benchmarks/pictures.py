@@ -99,7 +99,7 @@ def true_places(pair: Path) -> NDArray[np.float64]:
 
 def read_smooth_difference(pair: Path, window: Window) -> NDArray[np.float32]:
     """Return a window of the difference of a pair, smoothed as for the search."""
-    difference = open_store(next(pair.glob("difference/*.ome.zarr"))).read(window)
+    difference = open_store(next(pair.glob("difference*.ome.zarr"))).read(window)
     return np.asarray(cv2.GaussianBlur(difference, (0, 0), SMOOTH_PX))
 
 
@@ -233,7 +233,7 @@ def show(axes: Axes, image: Store, post: Store | None = None) -> None:
 def draw_spoilt(target: Path, pair: Path) -> None:
     """Draw one row for a pair, given by the directory of its results."""
     figure, axes = plt.subplots(1, 3, figsize=(12.6, 4.95), layout="constrained")
-    difference = next(pair.glob("difference/*.ome.zarr"))
+    difference = next(pair.glob("difference*.ome.zarr"))
     post = open_store(pair / "post.ome.zarr")
     show(axes[0], open_store(pair / "aligned_pre.ome.zarr"))
     show(axes[1], post)

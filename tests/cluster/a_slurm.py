@@ -179,9 +179,11 @@ def words_of(pid: int) -> str:
 
 
 def causes_in(results: Path) -> dict[str, str]:
-    """Cause of each incident, by what it happened to."""
-    found = incidents(History.read(results), results)
-    return {incident.title: incident.cause for incident in found}
+    """How each attempt ended that did not end well, and each job that was lost, by its title."""
+    history = History.read(results)
+    lost = {incident.title: incident.cause for incident in incidents(history, results)}
+    attempts = (a for run in history.runs for a in run.attempts if a.outcome != "ok")
+    return lost | {a.attempt.title: a.outcome for a in attempts}
 
 
 def assert_registered_as_in(reference: Path, results: Path, samples: tuple[str, ...]) -> None:

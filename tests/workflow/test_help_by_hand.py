@@ -125,7 +125,7 @@ def test_results_hold_no_paths(work):
     directory, _ = work
     files = [p for p in (directory / "results").glob("*/SYTO9/**/*") if p.is_file()]
     names = {path.name for path in files}
-    assert {"transform.json", "details/plan.json", "details/blocks.csv", "zarr.json"} <= names
+    assert {"transform.json", "plan.json", "blocks.csv", "zarr.json"} <= names
     made = str(directory).encode()
     assert [p for p in files if made in p.read_bytes()] == []
 

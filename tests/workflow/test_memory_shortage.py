@@ -28,7 +28,6 @@ TARGETS = {
     "figures": "figures/difference.png",
     "scale": "scale.json",
 }
-RECORDS = {"difference": "difference_linear"}
 FORCED = ("--config", "force_run=True")
 
 
@@ -49,7 +48,7 @@ def test_an_overrun_is_one_sentence_and_its_remedy_works(finished, tmp_path, rul
     assert len(sentences) == 2
     assert sentences[0] == sentences[1]
     assert f"needs more memory than the {TOO_LITTLE[rule]} MB" in sentences[0]
-    (path,) = (work / "results" / "telemetry").rglob(f"{RECORDS.get(rule, rule)}.jsonl")
+    (path,) = (work / "results" / "telemetry").rglob(f"{rule}.jsonl")
     records = [json.loads(line) for line in path.read_text().splitlines()]
     assert [r["outcome"] for r in records] == ["memory", "memory"]
     assert not (work / target).exists()

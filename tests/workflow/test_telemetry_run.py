@@ -293,17 +293,17 @@ def test_a_job_that_is_killed_is_recorded_and_the_run_continues(slow):
     os.killpg(run.pid, signal.SIGTERM)
 
 
-def test_telemetry_that_cannot_be_written_changes_no_result(small_finished, tmp_path):
+def test_a_record_of_the_run_that_cannot_be_written_changes_no_result(small_finished, tmp_path):
     (tmp_path / "raw").symlink_to(small_finished / "raw")
     place = tmp_path / "results" / "telemetry"
     (place / "phantom" / "SYTO9").mkdir(parents=True)
     (place / "runs").write_text("a file in the way")
-    for stage in ("ingest", "align", "detect"):
-        (place / "phantom" / "SYTO9" / stage).write_text("a file in the way")
     run = snakemake(tmp_path, *TABLES)
     assert run.code == 0, run.text
     assert run.text.count("telemetry is lost") == 1
     assert bytes_of(tmp_path / "results") == but_figures(bytes_of(small_finished / "results"))
-    log = (tmp_path / "logs" / "phantom" / "SYTO9" / "align.log").read_text()
-    assert log.count("telemetry is lost") == 1
-    assert "WARNING" in log
+    (place / "phantom" / "SYTO9" / "detect").rename(place / "moved")
+    (place / "phantom" / "SYTO9" / "detect").write_text("a file in the way")
+    run = snakemake(tmp_path, *TABLES, "--forcerun", "detect")
+    assert run.code == 1
+    assert "SYTO9/detect could not be written" in run.text

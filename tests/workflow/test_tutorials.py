@@ -88,7 +88,7 @@ def test_the_tutorial_on_a_brain_is_true(shared_data, tmp_path):
 def test_the_page_on_python_is_true(small_finished, monkeypatch, capsys):
     page = (PROJECT / "docs" / "python.md").read_text()
     found = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(found) == 7
+    assert len(found) == 8
     monkeypatch.chdir(small_finished)
     names = {}
     for words in found:
