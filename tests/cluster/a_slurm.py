@@ -15,7 +15,6 @@ from pathlib import Path
 from result_digests import digest_of
 
 from unglow.telemetry.reading.history import History
-from unglow.telemetry.reading.incidents import incidents
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
@@ -180,9 +179,14 @@ def words_of(pid: int) -> str:
 
 def causes_in(results: Path) -> dict[str, str]:
     """How each attempt ended that did not end well, and each job that was lost, by its title."""
-    history = History.read(results)
-    lost = {incident.title: incident.cause for incident in incidents(history, results)}
-    attempts = (a for run in history.runs for a in run.attempts if a.outcome != "ok")
+    runs = History.read(results).runs
+    lost = {
+        job.title: loss.outcome
+        for run in runs
+        for job in run.run.jobs
+        for loss in job.losses.values()
+    }
+    attempts = (a for run in runs for a in run.attempts if a.outcome != "ok")
     return lost | {a.attempt.title: a.outcome for a in attempts}
 
 
@@ -198,7 +202,7 @@ def assert_registered_as_in(reference: Path, results: Path, samples: tuple[str, 
 def _place(path: str) -> tuple[str, ...]:
     """Return what a result file is or lies in: a store is compared whole."""
     parts = Path(path).parts
-    return parts[:5] if "digests" in parts else parts[:3]
+    return parts[:5] if "details" in parts else parts[:3]
 
 
 def bytes_of(results: Path) -> dict[str, str]:
