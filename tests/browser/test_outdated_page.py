@@ -36,9 +36,9 @@ def wait_for(condition, seconds=120):
 def searched_again(work):
     """Return the samples that were searched with the changed setting."""
     found = set()
-    for path in work.glob("results/*/*/detection.json"):
+    for path in work.glob("results/*/*/details/detection.json"):
         if json.loads(path.read_text())["settings"]["fdr"] == 0.2:
-            found.add(path.parts[-3])
+            found.add(path.parts[-4])
     return found
 
 

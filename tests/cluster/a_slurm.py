@@ -212,6 +212,6 @@ def bytes_of(results: Path) -> dict[str, str]:
         for path in sorted(results.rglob("*"))
         if path.is_file()
         and len(path.relative_to(results).parts) > 2
-        and path.relative_to(results).parts[0] not in ("telemetry", "benchmarks")
+        and path.relative_to(results).parts[0] not in ("telemetry", "benchmarks", "details")
         and path.name != ".snakemake_timestamp"
     }

@@ -16,7 +16,7 @@ export const ask = (path) => answerOf(path, {});
 
 export const send = (path, content) => answerOf(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content) });
 
-// Results and progress of the live page: only what has changed is sent.
+// Results and progress, as the live page has them.
 export class News {
   constructor() {
     this.version = 0;
@@ -27,14 +27,7 @@ export class News {
 
   async read() {
     const news = await ask("../news?since=" + this.version);
-    const next = (name, key) => {
-      const known = new Map(this[name].map((item, n) => [key(item, n), item]));
-      for (const [id, item] of news[name].changed) known.set(id, item);
-      return [...(news[name].order || known.keys())].map((id) => known.get(id));
-    };
-    this.pairs = next("pairs", (_, n) => n);
-    this.runs = next("runs", (run) => run.id);
-    this.now = news.top.now || this.now;
+    for (const name of ["pairs", "runs", "now"]) this[name] = news[name] || this[name];
     const changed = news.version !== this.version;
     this.version = news.version;
     return changed;
