@@ -254,9 +254,9 @@ def test_a_difference_that_is_not_written_is_exported_with_the_same_px(tmp_path,
     assert (cards["METHOD"], cards["BGGAIN"]) == ("moffat", "1.25")
     np.testing.assert_array_equal(numbers.reshape(post.shape), expected)
     for method, sentence in (
-        ("linear", "linear.ome.zarr holds no pixels to export: Too dark."),
+        ("linear", "difference_linear.ome.zarr holds no pixels to export: Too dark."),
         ("manual", "has no difference by 'manual': its scale.json has linear, moffat; add it to"),
     ):
-        unwritten = str(place / f"{method}.ome.zarr")
+        unwritten = str(tmp_path / f"difference_{method}.ome.zarr")
         assert main(["export", "--tiff", str(tmp_path / "c.tif"), unwritten]) == 2
         assert sentence in capsys.readouterr().err

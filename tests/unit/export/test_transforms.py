@@ -105,7 +105,7 @@ def test_units(tmp_path, capsys):
     assert spacing.tolist() == [1, 1]
     # a sweep has its transforms one level below the stores
     saved(tmp_path)
-    (tmp_path / "variant").mkdir()
+    (tmp_path / "variant/details").mkdir(parents=True)
     for name in ("transform.json", "details/displacement.npz"):
         (tmp_path / name).rename(tmp_path / "variant" / name)
     below = tmp_path / "variant" / "transform.json"

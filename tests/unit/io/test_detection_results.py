@@ -63,7 +63,7 @@ def test_what_is_not_there_is_named(tmp_path):
 
 
 def test_reports(tmp_path):
-    path = tmp_path / "details/detection.json"
+    path = tmp_path / "detection.json"
     path.write_text(json.dumps({"status": "failed", "reason": "No gain."}))
     assert read_report(path)["reason"] == "No gain."
     for text in ("{", "[]", '{"status": 3}'):
@@ -108,8 +108,8 @@ def test_a_file_holds_all_of_it_with_equal_bytes(tmp_path):
 
 
 def test_what_is_no_file_of_counts_is_named(tmp_path):
-    path = tmp_path / "details/search.npz"
+    path = tmp_path / "search.npz"
     for spoil in (lambda: path.write_bytes(b"PK"), lambda: np.savez(path, lowest=3.5)):
         spoil()
-        with pytest.raises(StoreError, match=r"details/search.npz is damaged"):
+        with pytest.raises(StoreError, match=r"search\.npz is damaged"):
             SearchCounts.load(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ REVIEW = 'id,x,y,decision,note,time,candidates\n1,20.0,30.0,accepted,"a note",,\
 def pair(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results") / "sample" / "dye"
     made_pair(folder)
-    (folder / "details/digests").mkdir()
+    (folder / "details/digests").mkdir(parents=True, exist_ok=True)
     (folder / "review.csv").write_text(REVIEW)
     return folder
 
@@ -51,7 +52,7 @@ def sentence_of(reader):
 @pytest.mark.parametrize("name", FILES)
 def test_damaged_results_are_read_or_refused_by_name(pair, tmp_path, name):
     readers = dict(results.readers(pair / name, pair.parents[1]))
-    whole = tmp_path / name
+    whole = tmp_path / Path(name).name
     shutil.copy(pair / name, whole)
     refused = 0
     try:

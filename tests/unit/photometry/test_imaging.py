@@ -121,7 +121,7 @@ def test_the_digest_is_of_every_number():
 
 
 def test_a_file_has_its_numbers_in_this_order(tmp_path):
-    path = tmp_path / "details/gain_map.npz"
+    path = tmp_path / "gain_map.npz"
     imaging.save_gain_map(path, some_map())
     with np.load(path) as arrays:
         assert arrays["parameters"].tolist() == [1, 600, 760, 0.8, 1.25, 5]
@@ -143,14 +143,14 @@ def test_a_file_has_its_numbers_in_this_order(tmp_path):
     ],
 )
 def test_a_file_of_another_version_or_kind_is_named(tmp_path, arrays):
-    path = tmp_path / "details/gain_map.npz"
+    path = tmp_path / "gain_map.npz"
     np.savez(path, **arrays)
     with pytest.raises(StoreError, match=rf"^{re.escape(str(path))} is damaged"):
         imaging.load_gain_map(path)
 
 
 def test_a_file_holds_a_map_or_none(tmp_path):
-    path = tmp_path / "details/gain_map.npz"
+    path = tmp_path / "gain_map.npz"
     imaging.save_gain_map(path, some_map())
     read = imaging.load_gain_map(path)
     assert read.digest == some_map().digest
@@ -242,7 +242,7 @@ def test_a_gain_map_that_is_not_the_one_of_the_scale_is_refused(tmp_path):
     details = {"gain_map": {"degree": 3, "sha256": found.digest}}
     linear_result = MethodResult(1.5, 2.0, (1.4, 1.6), details, None, (1.0, 3.0), found)
     Scale("linear", {"linear": linear_result}).save(tmp_path / "scale.json")
-    light = tmp_path / "details/gain_map.npz"
+    light = tmp_path / "gain_map.npz"
     imaging.save_gain_map(light, found)
     assert Scale.load(tmp_path / "scale.json", light).gain_map.digest == found.digest
     for other in (some_map((0.9, 1.1)), None):

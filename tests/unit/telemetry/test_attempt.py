@@ -323,17 +323,6 @@ def test_a_kill_by_the_kernel_is_distinguished_from_one_by_a_person(work, groups
 # ------------------------------------------------------------------------------------- no telemetry
 
 
-def test_without_a_place_for_telemetry_a_job_runs_all_the_same_and_says_it_once(work):
-    (work.directory / "telemetry").write_text("a file in the way")
-    body = "from unglow.core.progress import step\nwith step('a'): open('result', 'w').write('x')"
-    _, said = work.start(body).communicate(timeout=600)
-    assert said == ""
-    assert (work.directory / "result").read_text() == "x"
-    log = (work.directory / "logs/align.log").read_text()
-    assert log.count("telemetry is lost") == 1
-    assert "could not be written (" in log
-
-
 def test_a_full_disk_under_telemetry_costs_nothing_but_a_sentence(work):
     body = "time.sleep(0.35); open('result', 'w').write('x')"
     (work.directory / "telemetry/A/D").mkdir(parents=True)

@@ -128,7 +128,7 @@ def test_a_field_of_zeros_changes_no_bit():
 def test_transform_and_field_go_through_their_files(tmp_path):
     found = bent(Displacement(32, wavy().coefficients, np.full((4, 5), 0.25, np.float32)))
     found.save(tmp_path / "transform.json")
-    assert {p.name for p in tmp_path.iterdir()} == {"transform.json", "details/displacement.npz"}
+    assert {p.name for p in tmp_path.iterdir()} == {"transform.json", "details"}
     back = transform.load(tmp_path / "transform.json")
     at = points()
     np.testing.assert_array_equal(back.map(at), found.map(at))
@@ -175,8 +175,8 @@ def foreign(path):
         ),
         (damaged, "not a complete displacement field"),
         (foreign, "not a complete displacement field"),
-        (of_another, "the field in displacement.npz is another one"),
-        (without_points, "the field in displacement.npz is another one"),
+        (of_another, "the field in details/displacement.npz is another one"),
+        (without_points, "the field in details/displacement.npz is another one"),
     ],
 )
 def test_a_field_that_does_not_belong_there_is_named(tmp_path, harm, message):

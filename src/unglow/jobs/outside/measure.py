@@ -239,23 +239,29 @@ def watch(pid: int, file: Path, name: str) -> None:
     attempt.forked(pid)
     sampler = Sampler(pid, INTERVAL_S, without=os.getpid())
     before = sampler.take()
-    at_least = not begin["forgets"] or before.peak_mb > before.rss_mb + _FORGOTTEN_MB
+    start_mb = _together(before)
+    at_least = not begin["forgets"] or before.peak_mb > start_mb + _FORGOTTEN_MB
     _report({"started": True})
-    peak, taken = 0.0, before
+    peak, taken = start_mb, before
     ended: dict[str, Any] = {}
     while not ended:
         ready, _, _ = select.select([sys.stdin], [], [], sampler.interval_s)
         if ready:
             ended = json.loads(sys.stdin.readline() or '{"outcome": "killed"}')
         taken = _since(before, sampler.take())
-        together = taken.rss_mb if taken.processes == 1 else taken.pss_mb or 0.0
-        peak = max(peak, together, 0.0 if at_least else taken.peak_mb)
+        of_one = taken.peak_mb if taken.peak_mb > before.peak_mb else 0.0
+        peak = max(peak, _together(taken), of_one)
         attempt.sample(replace(taken, peak_mb=peak))
     figures: dict[str, Any] = {"cpu_s": round(taken.cpu_s, 3), "peak_mb": round(peak, 2)}
     attempt.end(ended["outcome"], read=taken.read, written=taken.written, **figures)
     seconds = ended.get("clock", time.monotonic()) - begin["clock"]
-    start_mb, moved = before.rss_mb, (taken.read, taken.written)
+    moved = taken.read, taken.written
     _report(asdict(Taken(seconds, taken.cpu_s, peak, start_mb, *moved, is_at_least=at_least)))
+
+
+def _together(sample: Sample) -> float:
+    """Return the memory of all processes, MB, what they share counted once; 0 where unknown."""
+    return sample.rss_mb if sample.processes == 1 else sample.pss_mb or 0.0
 
 
 def _since(before: Sample, now: Sample) -> Sample:
