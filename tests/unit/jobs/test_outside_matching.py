@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,7 +85,9 @@ def test_a_process_is_seen_with_its_words_and_files(tmp_path):
         words = [sys.executable, "-c", "input()"]
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=out)
         try:
-            seen = Seen.from_pid(process.pid)
+            end = time.monotonic() + 30  # the kernel may show no words for a moment
+            while not (seen := Seen.from_pid(process.pid)).words and time.monotonic() < end:
+                time.sleep(0.01)
         finally:
             process.communicate(b"\n")
     assert str(tmp_path / "out") in seen.writes
