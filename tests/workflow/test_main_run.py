@@ -183,7 +183,7 @@ def test_the_report_holds_every_figure(pair, tmp_path):
 
 
 # the fourth combination is that of `small_finished`; it is run twice in
-# test_telemetry_run.py::test_telemetry_that_cannot_be_written_changes_no_result
+# test_telemetry_run.py::test_a_record_of_the_run_that_cannot_be_written_changes_no_result
 SERIAL = ("--workflow-profile", PROJECT / "profiles" / "serial")
 
 
