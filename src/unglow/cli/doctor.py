@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_working_directory, read_results_directory
 from unglow.core.errors import InputError
+from unglow.core.files import replace_file
+from unglow.core.levels import DETAILS
 from unglow.core.printable import say
 from unglow.doctor import FAULT, examine
 
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOGS = ("logs/**/*.log", ".snakemake/log/*.log", "config/*.yaml", "config/*.tsv")
-_RECORDS = ("telemetry/**/*.jsonl", "summary.tsv", "*/*/plan.json", "*/*/*.json")
+_RECORDS = (
+    *("telemetry/**/*.jsonl", "summary.tsv", "*/slide.json", "*/scale.json"),
+    "*/*/*.json",
+    *(f"{place}/{DETAILS}/*.json" for place in ("*", "*/*")),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
     as_json = json.dumps([one._asdict() for one in found], indent=1)
     say(as_json if arguments.json else "\n".join(lines))
     if arguments.bundle is not None:
-        with zipfile.ZipFile(arguments.bundle, "w", zipfile.ZIP_DEFLATED) as bundle:
+        with (
+            replace_file(arguments.bundle) as temporary,
+            zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as bundle,
+        ):
             bundle.writestr("doctor.json", as_json)
             for path, name in list_bundled(directory, results):
                 bundle.write(path, name)

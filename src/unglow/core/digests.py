@@ -65,13 +65,19 @@ def list_of(directory: Path, job: str) -> Path:
     return directory / FOLDER / f"{job}{SUFFIX}"
 
 
+def directory_of(path: Path) -> Path:
+    """Return the directory whose files a list has: that which `list_of` was given."""
+    return path.parents[2]
+
+
 def write(target: Path, published: Iterable[Path], made: Mapping[str, Any] | None = None) -> None:
     """List files with their digests, by name; a list that would not change keeps its time.
 
     The list is that of `list_of`, the files are in that directory or below it. ``made`` is what
     they were made with.
     """
-    paths = {path.relative_to(target.parents[2]).as_posix(): path for path in published}
+    directory = directory_of(target)
+    paths = {path.relative_to(directory).as_posix(): path for path in published}
     rows = [f"{hash_file(paths[name])}  {name}" for name in sorted(paths)]
     comments = [] if made is None else [_MADE + json.dumps(made)]
     text = "\n".join([_HEAD.format(len(rows)), *comments, *rows]) + "\n"
@@ -107,7 +113,7 @@ class Listed:
         except OSError:
             return cls(path, {}, whole=False)
         rows = [line.partition("  ") for line in lines if line and not line.startswith("#")]
-        directory = path.parents[2]
+        directory = directory_of(path)
         digests = {directory / name: digest for digest, _, name in rows if _is_inside(name)}
         whole = lines[0] == _HEAD.format(len(digests)) and lines[-1] == ""
         return cls(path, digests, whole, _read_made(lines))

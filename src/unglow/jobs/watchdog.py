@@ -40,8 +40,8 @@ GRACE_S = 5.0
 
 # CPU, s, that an idle event loop may use in `STALL_S`.
 _IDLE_CPU_S = 0.1
-AWAKE_S = 2.0
-"""More between two looks, s, is time that the machine has slept."""
+# More between two looks, s, is time that the machine has slept.
+_AWAKE_S = 2.0
 # Processes that end together with the job do so in this time, s.
 _DYING_S = 0.2
 _DUMP = signal.SIGUSR1
@@ -293,7 +293,7 @@ def watch(
         taken = sampler.take()
         on_sample(taken)
         now = time.monotonic()
-        step, last = min(now - last, AWAKE_S), now
+        step, last = min(now - last, _AWAKE_S), now
         spent += step
         idleness.sample(step, taken, sampler.pids)
         timed_out = limit_s is not None and spent >= limit_s

@@ -153,7 +153,7 @@ _RESULT_FILES = (
     *("aligned_pre.ome.zarr/zarr.json", SLIDE, SUBTRACTION),
     *("corrected.ome.tif", "corrected.ome.zarr/zarr.json", "artefacts.geojson"),
 )
-_POST, _REGISTERED = "POST", "registration"
+_POST = "POST"
 THUMBNAIL = "thumbnail.jpg"
 _THUMBNAIL_PX = 160
 _LAYERS, _SUFFIX = "layers", ".zarr"

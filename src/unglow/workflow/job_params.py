@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.levels import RESULT_OF
 from unglow.core.records import to_plain
 from unglow.io.raw_header import find_key_file
+from unglow.photometry.difference import name_store
 from unglow.photometry.difference_histogram import HISTOGRAM
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
@@ -160,9 +161,8 @@ def difference_if_written(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the difference of a method; nothing where it is computed from the others."""
     if wildcards["method"] not in written_methods(batch, wildcards):
         return []
-    is_main = wildcards["method"] == main_method(batch, wildcards)
-    name = "difference" if is_main else "difference_{method}"
-    return [batch.outputs.file("subtracted", f"{name}.ome.zarr/zarr.json")]
+    name = name_store(wildcards["method"], main_method(batch, wildcards))
+    return [batch.outputs.file("subtracted", f"{name}/zarr.json")]
 
 
 def same_difference(batch: Batch, wildcards: Wildcards) -> list[str]:
@@ -171,9 +171,8 @@ def same_difference(batch: Batch, wildcards: Wildcards) -> list[str]:
     if variant is None:
         return []
     names = {**wildcards, "subtraction": variant}
-    is_main = method_of(batch, wildcards) == main_method(batch, names)
-    name = "difference" if is_main else f"difference_{method_of(batch, wildcards)}"
-    return [batch.outputs.file("subtracted", f"{name}.ome.zarr/zarr.json").format(**names)]
+    name = name_store(method_of(batch, wildcards), main_method(batch, names))
+    return [batch.outputs.file("subtracted", f"{name}/zarr.json").format(**names)]
 
 
 def drawn_regions(batch: Batch, wildcards: Wildcards) -> list[str]:

@@ -44,8 +44,9 @@ def test_this_machine_is_looked_at_and_nothing_is_left(tmp_path):
 def test_a_bundle_has_logs_and_records_and_no_pixels(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     kept = ("logs/s/d/register.log", "results/telemetry/s/d/register/1.jsonl", "config/config.yaml")
+    more = {"results/s/d/details/plan.json", "results/s/d/scale.json", "results/t/slide.json"}
     left = ("results/telemetry/report_pictures.json", "results/s/d/post.ome.zarr/c/0/0")
-    for name in (*kept, *left, "raw/s/s_post_d.tif"):
+    for name in (*kept, *more, *left, "raw/s/s_post_d.tif"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
@@ -54,7 +55,7 @@ def test_a_bundle_has_logs_and_records_and_no_pixels(tmp_path, monkeypatch, caps
     with zipfile.ZipFile("b.zip") as bundle:
         assert json.loads(bundle.read("doctor.json"))
         names = set(bundle.namelist())
-    assert names == {"doctor.json", f"work/{kept[0]}", kept[1], f"work/{kept[2]}"}
+    assert names == {"doctor.json", f"work/{kept[0]}", kept[1], f"work/{kept[2]}", *more}
 
 
 def test_faults_of_the_installation_come_with_what_helps(tmp_path):
