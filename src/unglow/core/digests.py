@@ -65,7 +65,7 @@ def list_of(directory: Path, job: str) -> Path:
     return directory / FOLDER / f"{job}{SUFFIX}"
 
 
-def directory_of(path: Path) -> Path:
+def directory_of_list(path: Path) -> Path:
     """Return the directory whose files a list has: that which `list_of` was given."""
     return path.parents[2]
 
@@ -76,7 +76,7 @@ def write(target: Path, published: Iterable[Path], made: Mapping[str, Any] | Non
     The list is that of `list_of`, the files are in that directory or below it. ``made`` is what
     they were made with.
     """
-    directory = directory_of(target)
+    directory = directory_of_list(target)
     paths = {path.relative_to(directory).as_posix(): path for path in published}
     rows = [f"{hash_file(paths[name])}  {name}" for name in sorted(paths)]
     comments = [] if made is None else [_MADE + json.dumps(made)]
@@ -113,7 +113,7 @@ class Listed:
         except OSError:
             return cls(path, {}, whole=False)
         rows = [line.partition("  ") for line in lines if line and not line.startswith("#")]
-        directory = directory_of(path)
+        directory = directory_of_list(path)
         digests = {directory / name: digest for digest, _, name in rows if _is_inside(name)}
         whole = lines[0] == _HEAD.format(len(digests)) and lines[-1] == ""
         return cls(path, digests, whole, _read_made(lines))

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.digests import FOLDER, SUFFIX, Listed, directory_of, hash_pieces
+from unglow.core.digests import FOLDER, SUFFIX, Listed, directory_of_list, hash_pieces
 from unglow.core.records import to_plain
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def find_changes(
 
 def _other_inputs(listed: Listed, inputs: Collection[str], lists: Lists) -> Iterator[str]:
     """Yield the inputs that differ, are new, or are no longer given to a job."""
-    recorded, place = (listed.made or {})["inputs"], str(directory_of(listed.path))
+    recorded, place = (listed.made or {})["inputs"], str(directory_of_list(listed.path))
     for name, known in recorded.items():
         if isinstance(known, str):
             path = os.path.normpath(f"{place}/{name}")

@@ -256,7 +256,7 @@ class Job:
         if self.digests_path is not None:
             with step("digests"):
                 outputs = set(self.outputs) - {self.digests_path}
-                place = digests.directory_of(self.digests_path)
+                place = digests.directory_of_list(self.digests_path)
                 made = made_with.record(self.params, self.inputs, place)
                 digests.write(self.digests_path, digests.files_in(outputs), made)
 

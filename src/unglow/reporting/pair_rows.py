@@ -206,10 +206,8 @@ def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[s
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:
     """Find pairs and variants by the files that are there; a pair without any has none yet."""
-    plans = (
-        RESULT_OF["ingestion"],
-        f"*/{RESULT_OF['ingestion']}",
-    )  # in a sweep of channels one of each variant
+    plan = RESULT_OF["ingestion"]
+    plans = plan, f"*/{plan}"  # in a sweep of channels one of each variant
     directories = {path for path in results.glob("*/*") if any(any(path.glob(p)) for p in plans)}
     last = history.last
     pairs, groups = (last.run.fields.get(k) if last else None for k in ("pairs", "groups"))

@@ -19,6 +19,7 @@ import unglow
 from unglow.core.errors import InputError
 from unglow.jobs.outside import measure as module
 from unglow.jobs.outside.measure import Taken
+from unglow.telemetry.speedscope import read_profile
 
 
 def hold(mb, seconds):
@@ -111,6 +112,15 @@ def test_time_processors_and_bytes_are_those_of_the_block(tmp_path):
     assert taken.seconds == pytest.approx(seconds, abs=0.2)
     assert taken.cpu_s == pytest.approx(cpu_s, abs=0.1)
     assert 20_000_000 <= taken.written < 20_200_000
+
+
+def test_what_measuring_itself_takes_is_not_of_the_block(tmp_path):
+    with unglow.measure("quiet", tmp_path) as measured:
+        time.sleep(0.3)
+    (taken,) = measured.taken
+    (stacks,) = tmp_path.rglob("*.speedscope.json")
+    assert taken.written < 1000 < stacks.stat().st_size
+    assert 0 < max(read_profile(stacks).seconds.values()) <= taken.seconds + 0.05
 
 
 def test_blocks_of_a_name_are_recorded_and_laid_over_each_other(tmp_path):

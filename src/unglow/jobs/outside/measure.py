@@ -119,12 +119,12 @@ class measure:  # noqa: N801 (it is used as a function)
             except (UnglowError, OSError, subprocess.SubprocessError) as error:
                 warn(f"{self.name} is not measured: {error}")
             else:
-                stack.callback(self._leave, watcher)
-                if self.stacks:
+                watcher.start()
+                if self.stacks:  # by the clock of the record; written when the block is over
                     sampler = StackSampler(watcher.file.with_suffix(PROFILE), watcher.clock, warn)
                     sampler.start()
                     stack.callback(sampler.stop)
-                watcher.start()
+                stack.callback(self._leave, watcher)
             self._open.append(stack.pop_all())
         return self
 
@@ -186,7 +186,7 @@ class _Watcher:
         directory = directory_of(telemetry, name, {})
         with name_unwritten(directory):
             self.file = attempt_file(directory, take_number(directory))
-        self.clock = time.monotonic()
+        self.clock = 0.0
         self._process = subprocess.Popen(  # noqa: S603 (itself)
             [sys.executable, "-m", __name__, str(os.getpid()), str(self.file), name],
             stdin=subprocess.PIPE,
@@ -203,7 +203,8 @@ class _Watcher:
             forgets = not os.environ.get(SPANS_VARIABLE)  # a job's own peak is not forgotten
             if forgets:
                 Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        self._say({"clock": time.monotonic(), "forgets": forgets})
+        self.clock = time.monotonic()
+        self._say({"clock": self.clock, "forgets": forgets})
         self._answer()
 
     def stop(self, *, failed: bool) -> Taken | None:
