@@ -18,6 +18,7 @@ from unglow.core.printable import clean
 from unglow.core.rounding import duration, memory
 from unglow.reporting.html.page_model import charts_of
 from unglow.reporting.runs import STARTING, RunReader, Runs, cores_busy
+from unglow.reporting.terminal import run_watch
 from unglow.reporting.terminal.formatting import make_console, stopwatch
 from unglow.reporting.terminal.run_watch import EventLines
 from unglow.reporting.terminal.screen import draw, fit, follow
@@ -401,3 +402,16 @@ def test_times_in_words(seconds, words, short):
 def test_memory_in_words_and_names_without_controls():
     assert [memory(mb) for mb in (None, 0, 9999.4, 9999.6)] == ["?", "0 MB", "9999 MB", "10.0 GB"]
     assert clean("a\x1b[31mb\x00\u202e\ud800\tc\n é日") == "a[31mb c é日"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ({"candidates": "1", "gain": "1.30"}, "s d: ok, 1 candidate, gain 1.30"),
+        ({"candidates": 0}, "s d: ok, 0 candidates"),
+        ({"candidates": "", "gain": "0.9"}, "s d: ok, gain 0.9"),
+    ],
+)
+def test_a_pair_is_one_line_of_what_is_known(numbers, text):
+    row = {"sample": "s", "dye": "d", "status": "ok", **numbers}
+    assert run_watch._describe_pair(row) == text

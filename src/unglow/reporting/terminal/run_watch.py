@@ -129,11 +129,9 @@ class EventLines:
 
 def _describe_pair(row: Mapping[str, Any]) -> str:
     """Return what came out of a pair: state, candidates, gain, and why it is suspect."""
-    numbers = [
-        f"{row[key]} {unit}" if unit == "candidates" else f"{unit} {row[key]}"
-        for key, unit in (("candidates", "candidates"), ("gain", "gain"))
-        if row.get(key) not in (None, "")
-    ]
+    count, gain = (row.get(key) for key in ("candidates", "gain"))
+    numbers = [] if count in (None, "") else [f"{count} candidate{'s' * (str(count) != '1')}"]
+    numbers += [] if gain in (None, "") else [f"gain {gain}"]
     reasons = first_sentence(str(row.get("reasons") or "")) if row["status"] != "ok" else ""
     text = ", ".join([f"{name_of(row)}: {row['status']}", *numbers])
     return clean(text + (f". {reasons}" if reasons else ""))
