@@ -154,7 +154,7 @@ class measure:  # noqa: N801 (it is used as a function)
         Raises
         ------
         InputError
-            There is no such block.
+            The record has no block of this name.
         """
         from matplotlib import pyplot as plt  # noqa: PLC0415 (only to draw)
 
@@ -180,7 +180,7 @@ class measure:  # noqa: N801 (it is used as a function)
 
 
 class _Watcher:
-    """The process that looks at this one, and what is said between both."""
+    """The process that samples this one, and the messages between them."""
 
     def __init__(self, telemetry: Path, name: str) -> None:
         directory = directory_of(telemetry, name, {})
@@ -229,7 +229,7 @@ class _Watcher:
 
 
 def watch(pid: int, file: Path, name: str) -> None:
-    """In the watching process: measure a process from the first word of it to the second."""
+    """In the watching process: measure another one, from its first message to its second."""
     _report({"ready": True})
     begin = json.loads(sys.stdin.readline() or "{}")
     if not begin:

@@ -76,7 +76,7 @@ MOST = (1000, 12, 8, 6, 4, 3, 2, 1, 0)
 
 
 def draw(runs: Sequence[Run], width: int, most: int = MOST[0]) -> Group:
-    """Draw runs for a terminal of a width, columns, with so many rules and jobs at most."""
+    """Draw runs for a terminal of a width, columns, with at most ``most`` rules and jobs."""
     parts: list[RenderableType] = []
     for n, run in enumerate(runs):
         parts += [Text("")] if n else []

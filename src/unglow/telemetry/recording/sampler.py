@@ -94,7 +94,7 @@ class Sampler:
         self, pid: int, interval_s: float = INTERVAL_S, *, without: int | None = None
     ) -> None:
         self._least_s = self.interval_s = interval_s
-        self._without = without  # a child that is none of its own: who takes the samples
+        self._without = without  # a child that is left out: the process that takes the samples
         self._own = _Watched(pid)
         self._tree = {pid: self._own}
         self._last = Sample()
