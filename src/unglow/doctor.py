@@ -74,11 +74,9 @@ def check_processors() -> Finding:
 def judge_processors(cores: int, allowed: int, quota: float | None, busy: int) -> Finding:
     """Judge counts of processors; ``busy`` are those that programs have wanted of late."""
     limit, left = math.inf if quota is None else quota, max(1, min(allowed, cores - busy))
-    quota_text = (
-        f"a limit of the container allows {limit:g} at a time, which --cores all does not see"
-    )
+    why = f"a limit of the container allows {limit:g} at a time, which --cores all does not see"
     return judge("processors", f"{cores} in the machine, {allowed} allowed, {busy} busy", [
-        (limit < allowed, WARNING, quota_text, f"snakemake --cores {max(1, int(min(limit, allowed)))}"),
+        (limit < allowed, WARNING, why, f"snakemake --cores {max(1, int(min(limit, allowed)))}"),
         (busy > 0.3 * cores, WARNING, "other programs use them",
          f"see which (`top`), or use --cores {left}"),
     ])  # fmt: skip
