@@ -32,9 +32,9 @@ $(VENV)/installed-%: pyproject.toml $(LOOPS) | $(BIN)/python
 	@touch $@
 
 EXTRA_run :=
-EXTRA_test := [test,cluster]
+EXTRA_test := [test,test-exports,cluster]
 EXTRA_lint := [lint]
-EXTRA_mutation := [test,cluster,mutation]
+EXTRA_mutation := [test,test-exports,cluster,mutation]
 EXTRA_docs := [docs]
 
 demo: $(VENV)/installed-run  ## make a phantom pair, run the workflow on it, say where to look
@@ -48,7 +48,7 @@ test-fast: $(VENV)/installed-test  ## run the tests of functions only, without b
 
 oldest:  ## run all tests with the oldest versions that pyproject.toml allows
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet --editable '.[test]' -c tests/oldest.txt
+	.venv-oldest/bin/python -m pip install --quiet --editable '.[test,test-exports]' -c tests/oldest.txt
 	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" .venv-oldest/bin/python -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 mutants: $(VENV)/installed-mutation  ## change the code that decides, count the changes that tests notice

@@ -47,13 +47,18 @@ include: "rules/preflight.smk"  # its handler comes before that which records th
 include: "rules/telemetry.smk"
 
 
+of_pairs = {
+    "sample": one_of(sample for sample, _ in batch.pairs),
+    "dye": one_of(dye for _, dye in batch.pairs),
+}
+
+
 wildcard_constraints:
+    **of_pairs,
     **{
         level: one_of(v.name for v in variants(batch.settings, level))
         for level in SECTIONS
     },
-    sample=one_of(sample for sample, _ in batch.pairs),
-    dye=one_of(dye for _, dye in batch.pairs),
     role=one_of(ROLES),
     method=one_of(METHODS),
     form=one_of(FORMS.values()),
@@ -78,9 +83,26 @@ include: "rules/scale.smk"
 include: "rules/difference.smk"
 include: "rules/detect.smk"
 include: "rules/snr.smk"
-include: "rules/export.smk"
+
+
+# Snakemake compares each file with all rules: those without a job are left out.
+if rules_only or batch.settings.exports.tiff or batch.settings.exports.fits:
+
+    include: "rules/export.smk"
+
+
 include: "rules/figures.smk"
-include: "rules/slides.smk"
+
+
+if rules_only or batch.slides:
+
+    include: "rules/slides.smk"
+
+    # once more: rules do not see them for wildcards in pathvars, and a slide has maps as pairs have
+    wildcard_constraints:
+        **of_pairs,
+
+
 include: "rules/summary.smk"
 
 

@@ -24,12 +24,12 @@ import cv2
 import numpy as np
 import psutil
 import tifffile
-from running import BIN, WORK, command, read_telemetry, say, snakemake_words
+from running import WORK, command, read_telemetry, say, snakemake_words
 from tables import number, table
 
 from unglow.core.machine import processors
 from unglow.core.windows import Window, grid
-from unglow.phantom.slide import SlideRenderer, SlideSpec
+from unglow.phantom.slide import SlideRenderer, SlideSpec, make_slide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -132,9 +132,8 @@ def different(place: Path) -> int:
 
 def cost(program: Path, side: int, budget: int, place: Path) -> list[str]:
     """Measure both tools on a slide of eight channels."""
-    make = ("--channels", 8, "--cycles", 2, "--size", f"{side}x{side}", "--sample", SLIDE)
-    still = ("--cycle-shift-px", 0, 0, "--cycle-rotation-deg", 0, "--workers", processors())
-    command(BIN / "unglow", "phantom", *make, *still, directory=place)
+    spec = SlideSpec((side, side), shift_px=(0.0, 0.0), rotation_deg=0.0)
+    make_slide(spec, place / "raw", SLIDE, workers=processors())
     ours, job = unglow(place, AS_BACKSUB | {"memory_per_job": budget})
     say(f"{side}: unglow {ours}, largest job {job:.0f} MB")
     theirs = backsub(program, place)
@@ -181,12 +180,9 @@ def residues(
         spec = SlideSpec((side, side), shift_px=(1.3, 0.0), rotation_deg=0.05, gain_error=error)
         here = place / f"gain{error:+}"
         here.mkdir()
-        make = ("--channels", 8, "--size", f"{side}x{side}", "--sample", SLIDE)
-        moved = ("--cycle-shift-px", 1.3, 0, "--cycle-rotation-deg", 0.05, "--gain-error", error)
-        command(BIN / "unglow", "phantom", *make, *moved, directory=here)
+        renderer = make_slide(spec, here / "raw", SLIDE, workers=processors())
         backsub(program, here)
         unglow(here, {"memory_per_job": budget})
-        renderer = SlideRenderer(spec)
         number_of = next(n for n, one in enumerate(renderer.channels) if one.background)
         raw = here / "raw" / SLIDE / f"{SLIDE}.ome.tif"
         for tool, path in {"as imaged": raw, **corrected(here)}.items():

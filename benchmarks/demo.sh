@@ -42,7 +42,7 @@ from pathlib import Path
 import numpy as np
 
 from unglow import transform
-from unglow.io.detection_results import read_candidates
+from unglow.images.detection_results import read_candidates
 from unglow.phantom import Truth
 from unglow.photometry.gain.scale import Scale
 

@@ -8,7 +8,7 @@ run that fails although nothing was killed in it counts as a manual repair.
     python benchmarks/kills.py --count 200 --cores 2
     python benchmarks/kills.py --cores 1                      # one job at a time
     python benchmarks/kills.py --slide                        # a slide instead of a pair
-    python benchmarks/kills.py -- --workflow-profile profiles/slurm --jobs 4
+    python benchmarks/kills.py -- --workflow-profile $PWD/profiles/slurm --jobs 4
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ SHARE = 0.85
 METHOD = ("--config", "scale={methods: [linear]}", "multiplexed={output: both}")
 PAIR = ("--rotation-deg", "1", "--shift-px", "12", "-9", "--scale", "1.005")
 SLIDE = ("--channels", "6", "--cycles", "2")
+PER_ROUND = 25
+"""Kills in one run, at most."""
 _LOOK_S = 0.03
 _PATIENCE_S = 900.0
 _NO_RESULTS = ("telemetry", "benchmarks", "details")
@@ -202,26 +204,6 @@ class Round:
         return True
 
 
-def use_absolute_profile(words: Sequence[str]) -> list[str]:
-    """Return words for Snakemake in which the profile is an absolute path.
-
-    Snakemake takes it relative to where it works, and says nothing if it is not there.
-
-    Raises
-    ------
-    SystemExit
-        There is no such profile.
-    """
-    found = list(words)
-    for n, word in enumerate(found[:-1]):
-        if word == "--workflow-profile":
-            place = Path(found[n + 1]).resolve()
-            if not place.is_dir():
-                sys.exit(f"there is no profile {place}")
-            found[n + 1] = str(place)
-    return found
-
-
 def campaign(arguments: argparse.Namespace, words: Sequence[str]) -> Tally:
     """Run rounds until there were enough kills."""
     base = arguments.work
@@ -238,7 +220,7 @@ def campaign(arguments: argparse.Namespace, words: Sequence[str]) -> Tally:
         place = base / f"round-{tally.rounds}"
         place.mkdir()
         (place / "raw").symlink_to(reference / "raw")
-        most = min(arguments.per_round, arguments.count - tally.kills.total())
+        most = min(PER_ROUND, arguments.count - tally.kills.total())
         one = Round(place, words, lives, dice, most)
         one.run()
         tally.rounds += 1
@@ -284,7 +266,6 @@ def main() -> None:
     cut = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=200, help="kills")
-    parser.add_argument("--per-round", type=int, default=25, help="kills in one run, at most")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--slide", action="store_true", help="of a slide, not of a pair")
@@ -292,7 +273,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK / "kills", help="is emptied")
     arguments = parser.parse_args(words[:cut])
     arguments.work = arguments.work.absolute()
-    more = use_absolute_profile(words[cut + 1 :]) or ["--cores", str(arguments.cores)]
+    more = words[cut + 1 :] or ["--cores", str(arguments.cores)]
     tally = campaign(arguments, ["-s", str(PROJECT / "Snakefile"), *more, *METHOD])
     print(report(tally))
 

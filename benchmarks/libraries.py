@@ -1,14 +1,10 @@
 """Measure what libraries cost each job: start, memory, time; write it into the package.
 
     python benchmarks/libraries.py starts --repeats 9
-    python benchmarks/libraries.py plugin --repeats 15
     python benchmarks/libraries.py measure --write
 
 ``starts`` runs each script without its work: what Snakemake puts before a script, and every import
 of the script itself; then the codecs, which are imported where the first store is read.
-
-``plugin`` plans a workflow of one rule that is not unglow's (``snakemake -n``) with and without
-``--logger unglow``, one after the other. Exit status 1 if the plugin takes longer than `MOST_MS`.
 
 ``measure`` installs the newest and the oldest versions of all libraries in environments of their
 own, runs a batch of a small pair and slide in each, and larger batches for times (``--memory``
@@ -45,6 +41,7 @@ from tables import number, table
 from unglow.core import measured
 from unglow.core.machine import processors
 from unglow.core.rounding import round_digits
+from unglow.slides.rules import SLIDES
 from unglow.telemetry.reading.history import History
 from unglow.workflow.batch import Batch
 from unglow.workflow.job_resources import work_mpx
@@ -66,9 +63,6 @@ CODECS = ("import google_crc32c", "import imagecodecs", "imagecodecs.blosc_decod
 WITHOUT_STORES = ("summary", "verdict", "slide_")
 #: Packages that are worth a word, in the order of the table.
 PACKAGES = ("numpy", "cv2", "zarr", "matplotlib", "scipy", "yaml", "msgspec", "tifffile")
-#: Aim: the CPU time of a start with the plugin is no more than this above that without, ms.
-MOST_MS = 20.0
-TOY = "rule all:\n    shell: 'true'\n"
 REPORT = """
 import json, sys, time
 seconds, loaded = time.process_time(), [name for name in {packages!r} if name in sys.modules]
@@ -149,26 +143,6 @@ def print_starts(repeats: int) -> int:
     return 0
 
 
-def print_plugin(repeats: int) -> int:
-    """Print what the plugin adds to a start of Snakemake; return the exit status."""
-    spent: dict[tuple[str, ...], list[float]] = {(): [], ("--logger", "unglow"): []}
-    with tempfile.TemporaryDirectory() as place:
-        (Path(place) / "Snakefile").write_text(TOY, encoding="utf-8")
-        for _ in range(repeats):
-            for words, seconds in spent.items():
-                *_, cpu = command(
-                    sys.executable, "-m", "snakemake", "-n", *words, directory=Path(place)
-                )
-                seconds.append(cpu)
-    without, with_plugin = (median(seconds) for seconds in spent.values())
-    later = 1000 * median(b - a for a, b in zip(*spent.values(), strict=True))
-    say(
-        f"snakemake -n: {without:.3f} CPU-s without, {with_plugin:.3f} with the plugin: "
-        f"{later:.0f} ms more, ratio {with_plugin / without:.3f}; aim: {MOST_MS:g} ms"
-    )
-    return int(later > MOST_MS)
-
-
 # What libraries take of jobs
 
 
@@ -195,7 +169,8 @@ def script_of(rule: str) -> str:
     """Return the name of the script of a rule."""
     if rule.startswith("export"):
         return "export"
-    return "figures" if rule == "figures_registration" else rule
+    shared = {"figures_registration": "figures", "difference_method": "difference"}
+    return shared.get(rule, rule)
 
 
 def make_environment(place: Path, versions: str) -> Path:
@@ -251,8 +226,7 @@ def run_batch(python: Path, raw: Path, work: Path) -> tuple[list[Ended], Mapping
         (place / "raw").symlink_to(raw, target_is_directory=True)
         command(python, "-m", *snakemake_words(processors(), CONFIG), directory=place)
         run = History.read(place / "results").runs[-1]
-        batch = Batch.load(CONFIG, place)
-        attempts = [placed.attempt for placed in run.attempts]
+        batch = Batch.load(CONFIG, place, SLIDES)
         jobs = [
             Ended(
                 measured_as(one.rule),
@@ -260,7 +234,7 @@ def run_batch(python: Path, raw: Path, work: Path) -> tuple[list[Ended], Mapping
                 one.cpu_s or 0.0,
                 max(one.samples.file, default=0.0),
             )
-            for one in attempts
+            for one in run.attempts
         ]
         return jobs, run.run.fields
 
@@ -360,7 +334,7 @@ def measure(work: Path, *, write: bool, timed: bool) -> int:
 def main() -> int:
     """Do what is asked for; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("starts", "plugin", "measure"))
+    parser.add_argument("what", choices=("starts", "measure"))
     parser.add_argument("--repeats", type=int, default=5, help="of each start; default: 5")
     parser.add_argument("--write", action="store_true", help="write what was measured")
     parser.add_argument("--memory", action="store_true", help="memory alone: times stay")
@@ -369,7 +343,7 @@ def main() -> int:
     if options.what == "measure":
         work = options.work.resolve() / "libraries"
         return measure(work, write=options.write, timed=not options.memory)
-    return {"starts": print_starts, "plugin": print_plugin}[options.what](options.repeats)
+    return print_starts(options.repeats)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -122,7 +121,7 @@ def run(place: Path, seconds: float) -> tuple[float, float, float]:
             sys.exit(f"ended with {process.returncode} before the time: {said}")
         times = process.cpu_times()
         marks.append((time.perf_counter() - started, times.user + times.system, jobs))
-    process.send_signal(signal.SIGTERM)
+    process.kill()  # asked to end, Snakemake may wait for itself for ever
     process.wait()
     (first, cpu, before), (last, cpu_last, after) = marks
     jobs = after - before

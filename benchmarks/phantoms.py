@@ -24,14 +24,14 @@ import numcodecs
 import numpy as np
 import tifffile
 import zarr
+from phantom_layouts import write_layout
 from zarr.codecs import BloscCodec, ZstdCodec
 
 from unglow.core.windows import Window, grid, map_bounded
-from unglow.io.tiff import read_header
-from unglow.phantom.pair import Raster, write_tiff
+from unglow.images.tiff import read_header
+from unglow.phantom.pair import Raster
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.phantom.truth import PhantomMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -194,7 +194,7 @@ def _write(path: Path, canvas: Image, case: Case, workers: int) -> None:
         _write_zstd_strip(path, raster, workers)
         return
     layout = {"deflate-strip": "single strip", "jpeg-tiles": "jpeg tiles"}.get(case.layout)
-    write_tiff(path, raster, layout=layout or case.layout, compression="zlib", workers=workers)
+    write_layout(path, raster, layout or case.layout, workers)
 
 
 def _write_zarr(path: Path, canvas: Image, case: Case, _: int) -> None:
@@ -277,24 +277,15 @@ class Section:
     ----------
     shape, pre_shape
         (rows, columns) of post and of pre.
-    waves
-        (W, 5) smooth deformation, as `unglow.phantom.truth.PhantomMap` has it; None for none.
     """
 
     def __init__(
         self,
         shape: tuple[int, int],
         pre_shape: tuple[int, int],
-        waves: NDArray[np.float64] | None = None,
     ) -> None:
         self.shape = shape
         self.pre_shape = pre_shape
-        self.waves = np.zeros((0, 5)) if waves is None else waves
-
-    @property
-    def map(self) -> PhantomMap:
-        """The map from post to pre, which the pixels follow to about 1/32 px."""
-        return PhantomMap(np.linalg.inv(np.vstack([self._to_post, [0.0, 0.0, 1.0]])), self.waves)
 
     def post(self, window: Window) -> Image:
         """Return the pixels of a window of post, (rows, cols) uint8."""
@@ -302,22 +293,8 @@ class Section:
 
     def pre(self, window: Window) -> Image:
         """Return the pixels of a window of pre, (rows, cols) uint8."""
-        seen = self._bent(window) if len(self.waves) else self._turned(window)
+        seen = self._turned(window)
         return _recorded(seen, 1.0, window, shift=997)
-
-    def _bent(self, window: Window) -> NDArray[np.float32]:
-        """Return the scene at a window of a deformed pre."""
-        x, y = self.map.window_to_post(window)
-        x0, y0 = (int(np.floor(v.min())) - 2 for v in (x, y))
-        x1, y1 = (int(np.ceil(v.max())) + 3 for v in (x, y))
-        seen: Any = cv2.remap(
-            self._scene(Window(y0, y1, x0, x1)),
-            (x - x0).astype(np.float32),
-            (y - y0).astype(np.float32),
-            cv2.INTER_LINEAR,
-            borderMode=cv2.BORDER_REPLICATE,
-        )
-        return np.asarray(seen)
 
     def _turned(self, window: Window) -> NDArray[np.float32]:
         """Return the scene at a window of a pre that is turned and scaled alone."""

@@ -17,7 +17,9 @@ candidates on post.
 ``spoilt`` (docs/results.md) shows the difference with the places that were found hatched, as
 figures have them, of
 
-    unglow phantom --seed 21 --damage lost:120,debris:90,blur:250,fold:60,bleach:200,tile:128
+    python benchmarks/phantom_damage --seed 21 --damage DAMAGE
+
+with lost:120,debris:90,blur:250,fold:60,bleach:200,tile:128 as DAMAGE.
 
 ``good-bad`` (docs/results.md) shows figures side by side, of three phantoms that it runs: as they
 should be, with a map that cannot follow the deformation, and with a method that ignores offsets.
@@ -38,15 +40,15 @@ from PIL import Image, ImageDraw, ImageFont
 from running import command
 
 from unglow.core.windows import Window
-from unglow.io.detection_results import read_candidates
-from unglow.io.zarr import open_store
-from unglow.io.zarr.reader import overview
+from unglow.figures import style
+from unglow.figures.difference import hatch_places
+from unglow.figures.difference_picture import NoiseColours
+from unglow.images.artefacts import ARTEFACTS, read_places
+from unglow.images.detection_results import read_candidates
+from unglow.images.zarr import open_store
+from unglow.images.zarr.reader import overview
 from unglow.phantom import Truth
 from unglow.photometry.gain.scale import Scale
-from unglow.reporting.difference_picture import NoiseColours
-from unglow.reporting.figures import style
-from unglow.reporting.figures.difference import hatch_places
-from unglow.spoilt import ARTEFACTS, read_places
 
 mpl.use("agg")
 from matplotlib import pyplot as plt  # after the choice of what draws
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from unglow.io.zarr import Store
+    from unglow.images.zarr import Store
 
 SIDE = 260  # of a window, px
 # The difference is smoothed by about the width of a microbe (sigma, px), as in the search.
@@ -115,7 +117,7 @@ def draw_row(axes: Sequence[Axes], pair: Path) -> None:
     low, high = np.nanquantile(after, IMAGE)
     for ax, pixels in zip(axes, (before, after, None, after), strict=True):
         if pixels is None:
-            ax.imshow(NoiseColours.of(difference, before).pixels(difference, before))
+            ax.imshow(NoiseColours.from_difference(difference, before).pixels(difference, before))
         else:
             ax.imshow(pixels, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
         ax.set_axis_off()
@@ -124,7 +126,7 @@ def draw_row(axes: Sequence[Axes], pair: Path) -> None:
     axes[3].scatter(*shown.T, s=150, edgecolors=LISTED, label="listed", **circles)
     if len(true):
         axes[3].scatter(*true.T, s=320, edgecolors=TRUE, label="truth", ls=":", **circles)
-        axes[3].legend(loc="lower right", fontsize=11, framealpha=0.85)
+        axes[3].legend(fontsize=11, framealpha=0.85)
     print(f"{pair}: {len(shown)} listed, {len(true)} truly there, at (x, y) = {corner}")
 
 
@@ -141,12 +143,13 @@ def draw_rows(target: Path, pairs: Sequence[Path]) -> None:
     if pairs[0].suffix == ".png":
         shrink(target, pairs[0])
         return
-    size = (16, 0.3 + 4 * len(pairs))
+    size = (16, 0.4 + 4 * len(pairs))
     figure, axes = plt.subplots(len(pairs), 4, figsize=size, layout="constrained", squeeze=False)
     for row, pair in zip(axes, pairs, strict=True):
         draw_row(row, pair)
     for ax, title in zip(axes[0], TITLES, strict=True):
         ax.set_title(title, fontsize=15)
+    figure.get_layout_engine().set(h_pad=0.08)
     figure.savefig(target, dpi=80, pil_kwargs={"quality": 82})
 
 
@@ -208,7 +211,7 @@ def draw_steps(target: Path, pair: Path) -> None:
         "images": split(grey(raw), grey(post)),
         "register": split(overlay(post, raw), overlay(post, pre)),
         "gain": against(post, pre, Scale.load(pair / "scale.json")),
-        "subtract": NoiseColours.of(difference, pre).pixels(difference, pre)[..., :3],
+        "subtract": NoiseColours.from_difference(difference, pre).pixels(difference, pre)[..., :3],
         "find": marked,
     }
     for name, picture in pictures.items():
@@ -223,7 +226,7 @@ def show(axes: Axes, image: Store, post: Store | None = None) -> None:
         pixels = style.grey(style.stretch(view.image))
     else:
         background = overview(post, view.level).image - view.image
-        pixels = NoiseColours.of(view.image, background).pixels(view.image, background)
+        pixels = NoiseColours.from_difference(view.image, background).pixels(view.image, background)
     rows, cols = view.image.shape
     edges = (-0.5, cols * view.step - 0.5, rows * view.step - 0.5, -0.5)
     axes.imshow(pixels, extent=edges)
@@ -260,7 +263,7 @@ FIGURES = {
     "difference": ("map", "bad: bright edges"),
     "joint_histogram": ("gain", "bad: the line misses the band"),
     "candidates": ("gain", "bad: candidates in clusters"),
-    "gallery": ("map", "bad: edges instead of spots"),
+    "gallery": ("gain", "bad: background instead of spots"),
 }
 WIDTH, GAP, BAND = 690, 20, 40  # of one figure, between two, of the label above each; px
 MOST_KB = 132

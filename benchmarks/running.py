@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
 PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -138,27 +138,6 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
         length += max(0.0, end - max(start, until))
         until = max(until, end)
     return length
-
-
-def drift_text(records: Sequence[Mapping[str, Any]]) -> str:
-    """Say how the machine's available memory changed over a run: leaks of jobs would show there.
-
-    Parameters
-    ----------
-    records
-        Of one run, in the order of their start.
-    """
-    known = [r for r in records if "available_before_mb" in r and "available_after_mb" in r]
-    if not known:
-        return "available memory: not known on this system"
-    first = known[0]["available_before_mb"]
-    last = max(known, key=lambda r: r["end"])["available_after_mb"]
-    behind = [r for r in known if r.get("left_behind_mb")]
-    named = ", ".join(f"{r['rule']} {r['left_behind_mb']:.0f} MB" for r in behind)
-    return (
-        f"available memory: {first:.0f} MB before the first job, {last:.0f} MB after the last "
-        f"({last - first:+.0f} MB; other programs count as well); left behind: {named or 'nothing'}"
-    )
 
 
 def say(text: str) -> None:

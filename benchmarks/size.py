@@ -21,7 +21,7 @@ PYTHON = {
     "benchmarks": "benchmarks",
 }
 SHOWS_RUNS = re.compile(
-    r"src/(snakemake_logger_plugin_unglow|unglow/(telemetry|reporting/(terminal|html)"
+    r"src/(snakemake_logger_plugin_unglow|unglow/(telemetry|monitor|pages/report"
     r"|workflow/(forecast|preflight)))/"
 )
 PARTICIPLE = re.compile(r"_*[a-z]+(?:ed|en|wn|ld|ought|aught|un|eft)(?:_|$)")

@@ -85,7 +85,7 @@ class Server:
     def taken(self) -> tuple[float, float]:
         """Return the peak of its memory, MB, and its CPU time, s."""
         pid = self._process.pid
-        stat = Stat.of(read(pid, "stat"))
+        stat = Stat.parse(read(pid, "stat"))
         return status_mb(pid)["VmHWM"], stat.cpu_s if stat is not None else math.nan
 
     def close(self) -> None:

@@ -26,6 +26,6 @@ rule align:
         **resources("align"),
     params:
         memory=memory("align"),
-        version=4,
+        version=version_of["align"],
     script:
         "../scripts/align.py"

@@ -19,15 +19,17 @@ from unglow.jobs.snakemake_command import (
     only_looks,
 )
 from unglow.photometry.gain.scale import METHODS
+from unglow.wings import SLIDES
 from unglow.workflow import job_params, outdated
 from unglow.workflow.batch import Batch
 from unglow.workflow.planned_jobs import final_outputs
 from unglow.workflow.job_graph import limit_of
 from unglow.workflow.oversized import skip_oversized
-from unglow.io.pair_plan import ROLES
+from unglow.images.pair_plan import ROLES
 from unglow.workflow.samples.naming import one_of
 from unglow.workflow.snakemake_internals import (
     give_up_lost_jobs,
+    name_executor,
     start_jobs_at_once,
     unknown_version,
 )
@@ -74,7 +76,7 @@ try:
         batch = Batch.without_images(config)
     else:
         watched = workflow.is_main_process and not silent
-        batch = Batch.load(config, is_watched=watched)
+        batch = Batch.load(config, slide_rules=SLIDES, is_watched=watched)
         if workflow.is_main_process:
             refuse_earlier(Path(batch.settings.results))
 except UnglowError as error:

@@ -39,7 +39,7 @@ rule detect:
         **resources("detect"),
     params:
         memory=memory("detect"),
-        version=11,
+        version=version_of["detect"],
         settings=of_batch(job_params.detect_settings),
         controls=of_batch(job_params.control_samples),
         is_control=of_batch(job_params.is_control),

@@ -29,7 +29,7 @@ rule difference:
         **resources("difference"),
     params:
         memory=memory("difference"),
-        version=7,
+        version=version_of["difference"],
     script:
         "../scripts/difference.py"
 

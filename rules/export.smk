@@ -25,7 +25,7 @@ rule export_difference:
         **resources("export_difference"),
     params:
         memory=memory("export_difference"),
-        version=2,
+        version=version_of["export_difference"],
     script:
         "../scripts/export.py"
 

@@ -28,7 +28,7 @@ if figures_of("figures_registration", out):
             **resources("figures_registration"),
         params:
             memory=memory("figures_registration"),
-            version=12,
+            version=version_of["figures_registration"],
         script:
             "../scripts/figures.py"
 
@@ -67,6 +67,6 @@ rule figures:
         **resources("figures"),
     params:
         memory=memory("figures"),
-        version=13,
+        version=version_of["figures"],
     script:
         "../scripts/figures.py"

@@ -1,6 +1,6 @@
 """Steps at the start and at the end of a run."""
 
-from unglow.reporting.terminal.formatting import HOOKS, closing_sentence, has_failures
+from unglow.results.wording import HOOKS, closing_sentence, has_failures
 from unglow.workflow.job_graph import files_to_write, has_done
 
 
@@ -14,10 +14,10 @@ def refuse_obstacles():
 
 def remove_slide_placeholders():
     """After a run: slides that were refused have no corrected image, not even an empty one."""
-    from unglow.workflow.slides import remove_placeholders
+    if batch.slides:
+        from unglow.slides.rules import remove_placeholders
 
-    place = Path(workflow.pathvars.apply("<results>"))
-    remove_placeholders(place, batch.slides)
+        remove_placeholders(Path(workflow.pathvars.apply("<results>")), batch.slides)
 
 
 def refresh_summary(starts=False):
@@ -25,7 +25,7 @@ def refresh_summary(starts=False):
 
     As a run starts as well, so that one that is killed leaves nothing that looks new.
     """
-    from unglow.reporting.summary import entries_from, write_summary
+    from unglow.results.summary import entries_from, write_summary
     from unglow.results import verdict
 
     target = Path(workflow.pathvars.apply("<results>/summary.tsv"))
@@ -33,7 +33,7 @@ def refresh_summary(starts=False):
         return [], ""
     try:
         entries = outdated.summary_entries(batch, {}, LOGS, in_run=False)
-        if starts and not any("outdated" in entry for entry in entries):
+        if starts and not any(entry["outdated"] for entry in entries):
             return [], ""
         rows = write_summary(
             entries_from(entries),
@@ -53,7 +53,7 @@ def refresh_summary(starts=False):
 
 def refresh_report():
     """After a run, and after a failed one too: a page that shows everything."""
-    from unglow.reporting.html.report import write_report
+    from unglow.pages.report.report import write_report
 
     place = Path(workflow.pathvars.apply("<results>"))
     if place.is_dir():

@@ -24,7 +24,7 @@ rule ingest:
         **resources("ingest"),
     params:
         memory=memory("ingest"),
-        version=2,
+        version=version_of["ingest"],
         channel=of_batch(job_params.channel_setting),
         post_header=of_batch(job_params.header_record, role="post"),
         pre_header=of_batch(job_params.header_record, role="pre"),

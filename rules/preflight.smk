@@ -37,9 +37,7 @@ def check_call():
         if limit is not None and limit < 1:
             end_run(f"{option} is {limit}, but has to be at least 1.")
     if len(wanted) > MOST_JOBS and not is_forced():
-        sentence = too_many_jobs(
-            sum(len(list(jobs_of(batch, *key))) for key in batch.keys)
-        )
+        sentence = too_many_jobs(sum(len(jobs_of(batch, *key)) for key in batch.keys))
         if sentence is not None:
             end_run(sentence)
 

@@ -25,7 +25,7 @@ rule register:
         **resources("register"),
     params:
         memory=memory("register"),
-        version=14,
+        version=version_of["register"],
         settings=of_batch(job_params.register_settings),
     script:
         "../scripts/register.py"

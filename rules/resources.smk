@@ -10,6 +10,8 @@ from unglow.workflow import job_resources
 # Variants of a pair whose jobs are one job of a batch system.
 MOST_GROUPED = 20
 threads_of = job_resources.choose_threads(batch)
+# Raised where the results of a stage change.
+version_of = {rule: given.version for rule, given in outdated.GIVEN.items()}
 
 
 def launcher_mb():
@@ -22,10 +24,7 @@ def launcher_mb():
 
 def executor_elsewhere():
     """The name of what hands jobs to other machines; None if they run on this one."""
-    executor = workflow.executor_plugin
-    if executor is None or not executor.common_settings.non_local_exec:
-        return None
-    return executor.name
+    return name_executor(workflow)
 
 
 def record_of(rulename, wildcards):
@@ -69,8 +68,12 @@ def at_a_time(rule):
     """A function that gives how many channels a job of a slide works on at a time."""
 
     def channels(wildcards, resources):
+        from unglow.slides.resources import choose_channel_count
+
         given = resources.mem_mb - launcher_mb()
-        return job_resources.channels_at_a_time(batch, rule, wildcards, given)
+        return choose_channel_count(
+            batch.slides[wildcards.sample], batch.settings, rule, given
+        )
 
     return channels
 

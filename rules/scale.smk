@@ -29,7 +29,7 @@ rule scale:
         **resources("scale"),
     params:
         memory=memory("scale"),
-        version=14,
+        version=version_of["scale"],
         settings=of_batch(job_params.scale_settings),
     script:
         "../scripts/scale.py"

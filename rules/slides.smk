@@ -35,7 +35,7 @@ rule slide_register:
         **resources("slide_register"),
     params:
         memory=memory("slide_register"),
-        version=8,
+        version=version_of["slide_register"],
         slide=of_batch(job_params.registered_slide),
         settings=of_batch(job_params.slide_register_settings),
         spoilt=of_batch(job_params.finds_spoilt),
@@ -72,7 +72,7 @@ rule slide_scale:
     params:
         memory=memory("slide_scale"),
         at_a_time=at_a_time("slide_scale"),
-        version=10,
+        version=version_of["slide_scale"],
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
         max_spoilt=batch.settings.detect.max_spoilt,
@@ -149,7 +149,7 @@ rule slide_subtract:
     params:
         memory=memory("slide_subtract"),
         at_a_time=at_a_time("slide_subtract"),
-        version=4,
+        version=version_of["slide_subtract"],
         slide=of_batch(job_params.slide_record),
         own_cells=of_batch(job_params.slide_own_cells),
         dtype=batch.settings.multiplexed.dtype,
@@ -185,6 +185,6 @@ rule slide_figures:
         **resources("slide_figures"),
     params:
         memory=memory("slide_figures"),
-        version=3,
+        version=version_of["slide_figures"],
     script:
         "../scripts/slide_figures.py"

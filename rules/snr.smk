@@ -22,7 +22,7 @@ rule snr:
         **resources("snr"),
     params:
         memory=memory("snr"),
-        version=2,
+        version=version_of["snr"],
         settings=of_batch(job_params.snr_settings),
     script:
         "../scripts/snr.py"

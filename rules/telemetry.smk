@@ -4,13 +4,13 @@ import shlex
 
 from unglow.core.records import to_plain
 from unglow.jobs.outcomes import COMMAND
-from unglow.jobs.outside.recorder import OutsideRecorder
+from unglow.monitor.outside.recorder import OutsideRecorder
 from unglow.jobs.launcher import announce
 from unglow.jobs.lost_jobs import LostJobs
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.telemetry import attempt_files
 from unglow.telemetry.recording import profiler
-from unglow.telemetry.recording.run import RunRecorder
+from unglow.telemetry.recording.run import RunRecorder, computing
 from unglow.workflow.job_graph import list_planned
 from unglow.workflow.snakemake_internals import (
     describe_run,
@@ -56,6 +56,7 @@ def head_of_run(results):
     expected = None if preflight.expected is None else preflight.expected.record()
     return {
         **describe_run(workflow, results),
+        **computing(),
         "config": to_plain(batch.settings),
         "pairs": [list(key) for key in chosen],
         "groups": [dict(pair.groups) for pair in chosen.values()],

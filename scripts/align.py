@@ -4,10 +4,10 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
+with Job.from_script(snakemake) as job:
     from unglow import transform
-    from unglow.io.zarr import open_store, plan_layout
-    from unglow.workflow.stages.align import AlignedStore
+    from unglow.images.zarr import open_store, plan_layout
+    from unglow.stages.align import AlignedStore
 
     job.limit_memory()
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))

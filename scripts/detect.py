@@ -4,13 +4,13 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
+with Job.from_script(snakemake) as job:
     from unglow.core.settings import from_json
     from unglow.detection.rates import Controls
     from unglow.detection.settings import DetectSettings
-    from unglow.io.detection_results import SearchCounts
-    from unglow.workflow.stages.detect import detect
-    from unglow.workflow.stages.snr import DetectInputs
+    from unglow.images.detection_results import SearchCounts
+    from unglow.stages.detect import detect
+    from unglow.stages.snr import DetectInputs
 
     job.limit_memory()
     inputs = DetectInputs.open(snakemake.input)

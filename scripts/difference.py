@@ -4,12 +4,12 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
-    from unglow.io.zarr import open_store, plan_layout
+with Job.from_script(snakemake) as job:
+    from unglow.images.zarr import open_store, plan_layout
     from unglow.photometry.difference import Matched
     from unglow.photometry.gain.scale import Scale
     from unglow.photometry.joint_histogram import JointStatistics
-    from unglow.workflow.stages.difference import DifferenceStore
+    from unglow.stages.difference import DifferenceStore
 
     job.limit_memory()
     post, aligned = (

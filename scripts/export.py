@@ -4,8 +4,8 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
-    from unglow.io.zarr import open_store
+with Job.from_script(snakemake) as job:
+    from unglow.images.zarr import open_store
     from unglow.workflow.stage_table import FORMS
 
     method = snakemake.wildcards.get("method")

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
-    from unglow.reporting.figures.figure_inputs import FigureInputs, draw_figures
+with Job.from_script(snakemake) as job:
+    from unglow.figures.drawing import draw_figures
+    from unglow.figures.figure_inputs import FigureInputs
 
     job.limit_memory()
     pair = FigureInputs({name: Path(path) for name, path in snakemake.input.items()})

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
-    from unglow.io.pair_plan import ROLES
-    from unglow.workflow.stages.ingest import ingest_both
-    from unglow.workflow.stages.plan import add_light, plan_pair
+with Job.from_script(snakemake) as job:
+    from unglow.images.pair_plan import ROLES
+    from unglow.stages.ingest import ingest_both
+    from unglow.stages.plan import add_light, plan_pair
 
     job.limit_memory()
     raw = {role: Path(snakemake.input[role]) for role in ROLES}

@@ -4,13 +4,13 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
+with Job.from_script(snakemake) as job:
     from unglow.core.settings import from_json
-    from unglow.io.zarr import open_store
+    from unglow.images.zarr import open_store
     from unglow.registration.block_table import write_blocks
     from unglow.registration.settings import RegisterSettings
+    from unglow.stages.register import read_hints, read_shared_map, register_stores
     from unglow.transform import displacement
-    from unglow.workflow.stages.register import read_hints, read_shared_map, register_stores
 
     job.limit_memory()
     chosen = dict(snakemake.params.settings)

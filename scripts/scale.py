@@ -4,10 +4,10 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
+with Job.from_script(snakemake) as job:
     from unglow import transform
     from unglow.core.settings import from_json
-    from unglow.io.zarr import open_store
+    from unglow.images.zarr import open_store
     from unglow.photometry import imaging
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.gain.bright_field import find_roles

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
-    from unglow.reporting.figures.markers import draw_slide
+with Job.from_script(snakemake) as job:
+    from unglow.slides.figures import draw_slide
 
     job.limit_memory()
     paths = {name: Path(path) for name, path in snakemake.input.items() if isinstance(path, str)}

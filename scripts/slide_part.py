@@ -4,15 +4,16 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
-    from unglow.workflow.slides import KnownSlide
-    from unglow.workflow.stages.slide_subtract import Choice, Part, Work, subtract_part
+with Job.from_script(snakemake) as job:
+    from unglow.images.slide_plan import KnownSlide
+    from unglow.slides.slide import read_maps
+    from unglow.slides.slide_subtract import Choice, Part, Work, subtract_part
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide)
     band = known.bands[int(snakemake.wildcards.part)]
     inputs = {name: Path(snakemake.input[name]) for name in ("slide", "scale", "gain_maps")}
-    maps = known.read_maps(snakemake.input.transforms)
+    maps = read_maps(known.slide, snakemake.input.transforms)
     subtract_part(
         Work.read(known, maps, inputs, Choice(snakemake.params.dtype, snakemake.params.rounding)),
         Part(*(job.targets[name] for name in ("tiles", "counts", "state")), band),

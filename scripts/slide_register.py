@@ -4,13 +4,13 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
+with Job.from_script(snakemake) as job:
     from unglow.core.settings import from_json
+    from unglow.images.slide_plan import KnownSlide
     from unglow.registration.block_table import write_blocks
     from unglow.registration.settings import RegisterSettings
+    from unglow.slides.slide_register import register_move, score_move
     from unglow.transform import displacement
-    from unglow.workflow.slides import KnownSlide
-    from unglow.workflow.stages.slide_register import register_move, score_move
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide)

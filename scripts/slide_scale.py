@@ -4,11 +4,12 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
+with Job.from_script(snakemake) as job:
     from unglow.core.settings import from_json
+    from unglow.images.slide_plan import KnownSlide
     from unglow.photometry.gain.scale import ScaleSettings
-    from unglow.workflow.slides import KnownSlide
-    from unglow.workflow.stages.slide_scale import measure
+    from unglow.slides.slide import read_maps
+    from unglow.slides.slide_scale import measure
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide)
@@ -16,7 +17,7 @@ with Job.of(snakemake) as job:
     frame, moved = known.slide.frame_cycle, known.slide.moved_cycles
     measure(
         known,
-        known.read_maps(snakemake.input.transforms),
+        read_maps(known.slide, snakemake.input.transforms),
         from_json(ScaleSettings, snakemake.params.settings),
         job.targets,
         suspect_px=snakemake.params.suspect_px,

@@ -4,14 +4,15 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
-    from unglow.workflow.slides import KnownSlide
-    from unglow.workflow.stages.slide_subtract import Choice, Part, Work, subtract
+with Job.from_script(snakemake) as job:
+    from unglow.images.slide_plan import KnownSlide
+    from unglow.slides.slide import read_maps
+    from unglow.slides.slide_subtract import Choice, Part, Work, subtract
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide, snakemake.params.own_cells)
     inputs = {name: Path(snakemake.input[name]) for name in ("slide", "scale", "gain_maps")}
-    maps = known.read_maps(snakemake.input.transforms)
+    maps = read_maps(known.slide, snakemake.input.transforms)
     parts = [
         Part(*map(Path, snakemake.input.parts[3 * n : 3 * n + 3]), band)
         for n, band in enumerate(known.bands)

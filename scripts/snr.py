@@ -4,11 +4,11 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
+with Job.from_script(snakemake) as job:
     from unglow.core.settings import from_json
     from unglow.detection.settings import DetectSettings
-    from unglow.io.zarr import plan_layout
-    from unglow.workflow.stages.snr import DetectInputs, write_snr
+    from unglow.images.zarr import plan_layout
+    from unglow.stages.snr import DetectInputs, write_snr
 
     job.limit_memory()
     inputs = DetectInputs.open(snakemake.input)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
-    from unglow.reporting.summary import entries_from, write_summary
+with Job.from_script(snakemake) as job:
+    from unglow.results.summary import entries_from, write_summary
 
     job.limit_memory()
     target = Path(snakemake.output[0])

@@ -5,16 +5,16 @@ from pathlib import Path
 
 from unglow.jobs.context import Job
 
-with Job.of(snakemake) as job:
+with Job.from_script(snakemake) as job:
     from unglow.core.errors import UnglowError
     from unglow.core.files import write_text
-    from unglow.reporting.terminal.formatting import HOOKS, closing_sentence, has_failures
     from unglow.results import read_summary, verdict
+    from unglow.results.wording import HOOKS, closing_sentence, has_failures
 
     job.limit_memory()
     rows = read_summary(Path(snakemake.input[0]))
     text = verdict(rows)
     if has_failures(rows) and not snakemake.params.allow_failed and HOOKS not in os.environ:
         closing = closing_sentence(None, any_failed=True, skipped=0)
-        raise UnglowError(f"{text.strip()}\n{closing}")
+        raise UnglowError(*text.strip().splitlines(), closing)
     write_text(Path(snakemake.output[0]), text)

@@ -85,7 +85,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def groups():
     """Memory control groups; the test is skipped where there can be none."""
-    from control_groups import ControlGroups, NoGroupsError  # of the benchmarks
+    from control_groups import ControlGroups, NoGroupsError  # it asks the kernel
 
     try:
         place = ControlGroups()

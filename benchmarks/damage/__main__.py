@@ -13,5 +13,5 @@ if __name__ == "__main__":
     pin_threads()
     from subcommands import run_command
 
-    commands = ("places", "alarms", "calibration", "cells", "faults", "real")
+    commands = ("places", "calibration", "cells")
     sys.exit(run_command("damage", commands, jobs=processors(), keep=True))

@@ -7,24 +7,20 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import yaml
-from running import PROJECT, run, say, snakemake_words
+from phantom_damage.pair import DamagedRenderer, DamagedTruth, make_pair
+from running import run, say, snakemake_words
 
 from unglow.core.errors import InputError
-from unglow.phantom.pair import Raster, make_pair, make_truth, write_tiff
-from unglow.phantom.render import Renderer
-from unglow.phantom.truth import Truth
+from unglow.phantom.pair import make_raster, write_tiff
 from unglow.results import read_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from unglow.phantom.spec import PhantomSpec
+    from phantom_damage.kinds import DamagedPair
 
 DYE = "SYTO9"
 UNDAMAGED = "undamaged"
@@ -38,7 +34,7 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "moved": (60, 100, 200),
     "tile": (64, 128, 256),
 }
-"""Kinds of spoilt places and their small, middle and large size, px; see `PhantomSpec.damage`."""
+"""Kinds of spoilt places and their small, middle and large size, px; see `DamagedPair`."""
 KEPT = (
     "candidates.csv",
     "details/detection.json",
@@ -69,12 +65,12 @@ class Case:
     """
 
     name: str
-    spec: PhantomSpec
+    spec: DamagedPair
     kind: str = UNDAMAGED
     size: int = 0
 
     @property
-    def scene(self) -> PhantomSpec:
+    def scene(self) -> DamagedPair:
         """The same pair without damage."""
         return replace(self.spec, damage="", damage_seed=0)
 
@@ -89,7 +85,7 @@ class Batch:
 
 def make_batch(cases: Iterable[Case], raw: Path, workers: int) -> None:
     """Make the pairs that are not there, below ``raw``; pre is linked where scenes are the same."""
-    with_pre: dict[PhantomSpec, Path] = {}
+    with_pre: dict[DamagedPair, Path] = {}
     for case in cases:
         folder = raw / case.name
         if not is_made(case, folder):
@@ -107,7 +103,7 @@ def make_batch(cases: Iterable[Case], raw: Path, workers: int) -> None:
 def is_made(case: Case, folder: Path) -> bool:
     """Whether a folder holds the truth of this very pair, which is written last."""
     try:
-        return Truth.load(truth_path(folder)).spec == case.spec
+        return DamagedTruth.load(truth_path(folder)).spec == case.spec
     except InputError:
         return False
 
@@ -128,20 +124,11 @@ def _changes_pre(case: Case) -> bool:
 
 def _make_post(case: Case, folder: Path, pre: Path, workers: int) -> None:
     """Write what differs from a pair of the same scene: post and truth."""
-    renderer = Renderer(case.spec)
+    renderer = DamagedRenderer(case.spec)
     folder.mkdir(parents=True)
     image_path(folder, "pre").symlink_to(os.path.relpath(pre, folder.resolve()))
-    raster = Raster(
-        case.spec.shape,
-        np.dtype(case.spec.dtype),
-        case.spec.rgb,
-        partial(renderer.pixels, "post"),
-        case.spec.pixel_sizes_um["post"],
-    )
-    write_tiff(
-        image_path(folder, "post"), raster, layout="tiles", compression="zlib", workers=workers
-    )
-    make_truth(renderer, case.name, DYE).save(truth_path(folder))
+    write_tiff(image_path(folder, "post"), make_raster(renderer, "post"), workers)
+    renderer.make_truth(case.name, DYE).save(truth_path(folder))
 
 
 def run_batch(batch: Batch, directory: Path, jobs: int, *, without: bool = False) -> Path:
@@ -156,13 +143,12 @@ def run_batch(batch: Batch, directory: Path, jobs: int, *, without: bool = False
     jobs
         Cores.
     without
-        Also run without the finder of spoilt places; nothing happens where `finder_is_off` is None.
+        Also run without the finder of spoilt places.
     """
     place = directory / batch.name
     runs: dict[str, dict[str, str]] = {FOUND: {}}
-    off = finder_is_off()
-    if without and off is not None:
-        runs[FOUND_WITHOUT] = off
+    if without:
+        runs[FOUND_WITHOUT] = {"detect": "{spoilt: never}"}
     missing = [
         case for case in batch.cases if not all(_is_done(case, place / found) for found in runs)
     ]
@@ -201,7 +187,7 @@ def collect(cases: Iterable[Case], results: Path, found: Path) -> None:
     for case in cases:
         target = found / case.name
         shutil.rmtree(target, ignore_errors=True)
-        target.mkdir(parents=True)
+        (target / "details").mkdir(parents=True)
         raw = found.parent / "raw" / case.name
         shutil.copyfile(truth_path(raw), truth_path(target))
         for name in KEPT:
@@ -210,12 +196,3 @@ def collect(cases: Iterable[Case], results: Path, found: Path) -> None:
                 shutil.copyfile(source, target / name)
         row = rows.get(case.name, {"status": "incomplete", "reasons": "not in the summary"})
         (target / ROW).write_text(json.dumps(row) + "\n", encoding="utf-8")
-
-
-@cache
-def finder_is_off() -> dict[str, str] | None:
-    """Return the configuration without the finder of spoilt places; None if it has no switch."""
-    shipped: dict[str, Any] = yaml.safe_load((PROJECT / "config" / "config.yaml").read_text())
-    if "spoilt" in shipped["detect"]:
-        return {"detect": "{spoilt: never}"}
-    return None

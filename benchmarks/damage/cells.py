@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from phantom_damage.kinds import DamagedPair
+from phantom_damage.pair import DamagedTruth
+from phantom_damage.shapes import find_inside
 from subcommands import add_draws
 from tables import save_json, table
 
 from damage.batches import FOUND, FOUND_WITHOUT, Batch, Case, run_batch, truth_path
 from damage.judging import judge_list, judge_pair
 from damage.pools import as_text, at_least, print_promises, print_reasons
-from unglow.phantom.damage_shapes import find_inside
-from unglow.phantom.spec import PhantomSpec
-from unglow.phantom.truth import Truth
 
 if TYPE_CHECKING:
     import argparse
@@ -67,14 +67,14 @@ def cells_batch(seed: int, side: int) -> Batch:
     for width in WIDTHS:
         for px in PX_PER_CELL:
             damage = ",".join(f"cells:{radius}:{px}:{width}" for radius in reversed(RADII))
-            spec = PhantomSpec(shape=(side, side), rgb=False, seed=seed, damage=damage)
+            spec = DamagedPair(shape=(side, side), rgb=False, seed=seed, damage=damage)
             cases.append(Case(f"{width}px-{px}", spec, f"{width} px", px))
     return Batch(f"cells-{seed}", tuple(cases))
 
 
 def judge_clusters(case: Case, place: Path, *, is_ok: bool) -> list[Cluster]:
     """Count the cells of each cluster of a pair that both lists have."""
-    truth = Truth.load(truth_path(place / FOUND / case.name))
+    truth = DamagedTruth.load(truth_path(place / FOUND / case.name))
     width, with_finder, without = int(case.kind.split()[0]), *(
         judge_list(truth, place / name / case.name / "candidates.csv").microbes
         for name in (FOUND, FOUND_WITHOUT)

@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
+from phantom_damage.pair import DamagedRenderer, DamagedTruth
+from phantom_damage.shapes import find_inside
 from tables import save_json
 
 from damage.batches import FOUND, ROW, UNDAMAGED, run_batch, truth_path
-from unglow.io.detection_results import read_candidates
-from unglow.phantom.damage_shapes import find_inside
-from unglow.phantom.render import Renderer
-from unglow.phantom.truth import Truth
+from unglow.images.detection_results import read_candidates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
+    from phantom_damage.kinds import DamagedPair
 
     from damage.batches import Batch, Case
-    from unglow.phantom.spec import PhantomSpec
     from unglow.phantom.truth import PhantomMap
 
     Points = NDArray[np.float64]
@@ -145,7 +144,7 @@ def judge_pair(case: Case, found: Path, undamaged: Path | None = None) -> Outcom
         The folder of the undamaged pair of its scene; None if it is that itself.
     """
     folder = found / case.name
-    truth = Truth.load(truth_path(folder))
+    truth = DamagedTruth.load(truth_path(folder))
     here = judge_list(truth, folder / "candidates.csv")
     reference = here if undamaged is None else _reference(undamaged)
     row = json.loads((folder / ROW).read_text(encoding="utf-8"))
@@ -172,10 +171,10 @@ def judge_pair(case: Case, found: Path, undamaged: Path | None = None) -> Outcom
 
 @lru_cache(maxsize=64)
 def _reference(folder: Path) -> Found:
-    return judge_list(Truth.load(truth_path(folder)), folder / "candidates.csv")
+    return judge_list(DamagedTruth.load(truth_path(folder)), folder / "candidates.csv")
 
 
-def judge_list(truth: Truth, table: Path) -> Found:
+def judge_list(truth: DamagedTruth, table: Path) -> Found:
     """Compare counted candidates with the microbes where post shows them; no table is no list.
 
     A moved half and labelled cells are no place: they are as good as any, where post shows them.
@@ -212,7 +211,7 @@ def match_microbes(xy: Points, snr: Points, microbes: Points) -> NDArray[np.int6
     return found
 
 
-def shown_microbes(truth: Truth) -> Points:
+def shown_microbes(truth: DamagedTruth) -> Points:
     """Return where post shows the microbes, (N, 2): not at their places where tissue is moved.
 
     In a file that holds the other image no place has one; such are far outside of it.
@@ -225,7 +224,7 @@ def shown_microbes(truth: Truth) -> Points:
         if one["kind"] == "half_moved":
             xy[xy[:, 1] >= truth.spec.shape[0] // 2, 0] += one["strength"]
     if "moved" in kinds:
-        for place in Renderer(truth.spec).places:
+        for place in DamagedRenderer(truth.spec).places:
             if place.kind == "moved":
                 start, moved = xy.copy(), xy.copy()
                 for _ in range(50):  # tissue of a point is where it was, plus the movement there
@@ -256,7 +255,9 @@ def is_seen(points: Points, geometry: PhantomMap, pre_frame: tuple[int, int]) ->
     return np.asarray((seen > 0).all(axis=1) & (seen < [cols - 1, rows - 1]).all(axis=1))
 
 
-def compare_areas(truth: Truth, polygons: Sequence[list[Points]]) -> tuple[float, float, float]:
+def compare_areas(
+    truth: DamagedTruth, polygons: Sequence[list[Points]]
+) -> tuple[float, float, float]:
     """Compare polygons that were found with the places of a truth.
 
     Parameters
@@ -285,14 +286,14 @@ def compare_areas(truth: Truth, polygons: Sequence[list[Points]]) -> tuple[float
     return float(spoilt.mean()), float(covered), count / len(points)
 
 
-def _scene(spec: PhantomSpec) -> PhantomSpec:
+def _scene(spec: DamagedPair) -> DamagedPair:
     return replace(spec, damage="", damage_seed=0)
 
 
 @lru_cache(maxsize=2)
-def _section(spec: PhantomSpec) -> Points:
+def _section(spec: DamagedPair) -> Points:
     """Return every `STEP_PX`-th pixel of the section that pre has data for, (N, 2)."""
-    renderer = Renderer(spec)
+    renderer = DamagedRenderer(spec)
     rows, cols = spec.shape
     y, x = np.mgrid[0:rows:STEP_PX, 0:cols:STEP_PX].reshape(2, -1).astype(np.float64)
     points = np.column_stack([x, y])[renderer.scene.coverage(x, y) > 0.5]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from phantom_damage.kinds import DamagedPair
+from phantom_damage.pair import DamagedRenderer
 from running import say
-from scipy.stats import binom
 from subcommands import add_draws
 from tables import table
 
@@ -15,8 +15,6 @@ from damage.batches import SIZES, UNDAMAGED, Batch, Case
 from damage.judging import judge_batches
 from damage.pools import Pool, Promise, as_text, at_least, at_most, print_promises, print_reasons
 from unglow.core.errors import ConfigError
-from unglow.phantom.render import Renderer
-from unglow.phantom.spec import PhantomSpec
 
 if TYPE_CHECKING:
     import argparse
@@ -27,20 +25,9 @@ if TYPE_CHECKING:
 LIKE_STAIN = ("debris", "film", "fold")
 """Small ones are kept and large ones excluded, with a question: such pairs may be suspect."""
 SIZE_NAMES = ("small", "middle", "large")
-LEVEL = 0.01
-"""A pair whose figures are less likely than this, if nothing were spoilt, is rejected."""
 CLAIMED = 0.05
 """Share of false ones that a list may have in any case: `detect.fdr` as shipped."""
 RECALL, FALSE, FALSE_CHANGE, GAIN, STAY_OK, SMALL_DAMAGE = 0.95, 0.06, 0.01, 0.001, 0.8, 0.05
-
-
-@dataclass(frozen=True)
-class Rejected:
-    """A pair that chance does not explain, and how likely it is."""
-
-    outcome: Outcome
-    what: str
-    probability: float
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,14 +64,14 @@ def scene_batch(seed: int, side: int, kinds: Iterable[str], sizes: Iterable[str]
     return Batch(f"scene-{seed}", tuple(cases))
 
 
-def _spec(seed: int, side: int, damage: str = "", damage_seed: int = 0) -> PhantomSpec:
+def _spec(seed: int, side: int, damage: str = "", damage_seed: int = 0) -> DamagedPair:
     shape = (side, side)
-    return PhantomSpec(shape=shape, rgb=False, seed=seed, damage=damage, damage_seed=damage_seed)
+    return DamagedPair(shape=shape, rgb=False, seed=seed, damage=damage, damage_seed=damage_seed)
 
 
-def _fits(spec: PhantomSpec) -> bool:
+def _fits(spec: DamagedPair) -> bool:
     try:
-        Renderer(spec)
+        DamagedRenderer(spec)
     except ConfigError:
         return False
     return True
@@ -98,48 +85,16 @@ def report(outcomes: Sequence[Outcome]) -> int:
         (kind, size): Pool.of(o for o in damaged.outcomes if (o.kind, o.size) == (kind, size))
         for kind, size in dict.fromkeys((o.kind, o.size) for o in damaged.outcomes)
     }
-    refused = rejected(damaged.outcomes, undamaged.false_share)
-    print(_table(undamaged, rows, refused))
+    print(_table(undamaged, rows))
     print(LEGEND)
-    if refused:
-        print(f"\nrejected at {LEVEL:.0%} (of {2 * len(damaged.outcomes)} tests):")
-        for one in refused:
-            o = one.outcome
-            print(f"  {o.name}, {o.status}: {one.what}, probability {one.probability:.1e}")
     print_reasons(outcomes)
-    return print_promises(promises(undamaged, damaged, rows, refused))
+    return print_promises(promises(undamaged, damaged, rows))
 
 
-def rejected(outcomes: Iterable[Outcome], undamaged_rate: float) -> list[Rejected]:
-    """Return the pairs that have too many false ones or too few microbes for chance.
-
-    False ones are compared with the pooled rate of undamaged pairs or, if it is higher, with what
-    lists claim; microbes with the same ones of the undamaged pair of the scene. Of these nearly the
-    same are found, so that the binomial distribution is wider than chance: a rejection is sure.
-    """
-    rate = max(CLAIMED, 0.0 if math.isnan(undamaged_rate) else undamaged_rate)
-    found = []
-    for o in outcomes:
-        judged = o.true + o.false
-        if (p := binom.sf(o.false - 1, judged, rate)) < LEVEL:
-            found.append(Rejected(o, f"{o.false} false of {judged}, {rate:.1%} expected", p))
-        recall = (o.found_undamaged + 0.5) / (o.outside + 1.0)
-        if (p := binom.cdf(o.found, o.outside, recall)) < LEVEL:
-            text = f"{o.found} of {o.outside} microbes, {o.found_undamaged} undamaged"
-            found.append(Rejected(o, text, p))
-    return found
-
-
-def promises(
-    undamaged: Pool,
-    damaged: Pool,
-    rows: dict[tuple[str, int], Pool],
-    refused: Sequence[Rejected],
-) -> list[Promise]:
+def promises(undamaged: Pool, damaged: Pool, rows: dict[tuple[str, int], Pool]) -> list[Promise]:
     """Return what is promised of all pairs, of each kind and size, and of each pair."""
     ratios = [pool.ok.recall_ratio for pool in rows.values()]
     lowest = min((r for r in ratios if not math.isnan(r)), default=math.nan)
-    trusted = [one for one in refused if one.outcome.is_ok]
     small = [
         o for o in damaged.outcomes if o.place_share < SMALL_DAMAGE and o.kind not in LIKE_STAIN
     ]
@@ -152,35 +107,29 @@ def promises(
         at_least("recall over undamaged, ok pairs of the worst row", lowest, RECALL),
         at_most("share of false ones, ok pairs", right.false_share, FALSE),
         at_most("share of false ones, ok pairs: change", change, FALSE_CHANGE),
-        at_most("ok pairs that are rejected", float(len(trusted)), 0.0, "{:.0f}"),
         at_least(text, ok, STAY_OK, "{:.0%}"),
         at_most("gain error of the worst ok pair", abs(right.worst_gain), GAIN, "{:.2%}"),
     ]
 
 
-LEGEND = f"""\
+LEGEND = """\
 ok/suspect/other  pairs of each status.
 damage       area of the place, % of the section (mean); the section is where both images show it.
 recall       microbes outside of the place that are found, over those found in the undamaged pair.
-counted      candidates that are counted. false, undamaged: share of false ones, of the same
-             scenes without damage. rejected: pairs that chance does not explain at {LEVEL:.0%}.
+counted      candidates that are counted. false: share of false ones.
 covered      part of the place that was found; wrong: called spoilt and is not, % of the section.
 gain         error of the gain of the worst pair, %."""
 
 
-def _table(undamaged: Pool, rows: dict[tuple[str, int], Pool], refused: Sequence[Rejected]) -> str:
+def _table(undamaged: Pool, rows: dict[tuple[str, int], Pool]) -> str:
     header = ["kind", "size px", "pairs", "ok/suspect/other", "damage", "recall", "counted"]
-    header += ["false", "undamaged", "rejected", "covered", "wrong", "gain"]
-    names = [(one.outcome.kind, one.outcome.size) for one in refused]
-    lines = [_line((UNDAMAGED, 0), undamaged, undamaged, 0)]
-    lines += [_line(key, pool, undamaged, names.count(key)) for key, pool in rows.items()]
+    header += ["false", "covered", "wrong", "gain"]
     everything = Pool.of(o for pool in rows.values() for o in pool.outcomes)
-    lines.append(_line(("all damaged", 0), everything, undamaged, len(refused)))
-    return table(header, lines)
+    every = {(UNDAMAGED, 0): undamaged, **rows, ("all damaged", 0): everything}
+    return table(header, [_line(*key, pool) for key, pool in every.items()])
 
 
-def _line(key: tuple[str, int], pool: Pool, undamaged: Pool, refused: int) -> list[str]:
-    kind, size = key
+def _line(kind: str, size: int, pool: Pool) -> list[str]:
     count = len(pool.outcomes)
     share = sum(o.place_share for o in pool.outcomes) / max(count, 1)
     return [
@@ -192,8 +141,6 @@ def _line(key: tuple[str, int], pool: Pool, undamaged: Pool, refused: int) -> li
         as_text(pool.recall_ratio, "{:.3f}"),
         str(sum(o.counted for o in pool.outcomes)),
         as_text(100 * pool.false_share, "{:.1f}"),
-        as_text(100 * undamaged.false_share, "{:.1f}"),
-        str(refused),
         as_text(100 * pool.covered, "{:.0f}"),
         f"{100 * pool.wrong_share:.2f}",
         as_text(100 * pool.worst_gain, "{:+.2f}"),

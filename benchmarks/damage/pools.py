@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from damage.judging import Outcome
 
 _REASON_WORDS = 9
-_DRAWS = 4000
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Pool:
     @property
     def wrong_share(self) -> float:
         """Mean share of the section that was called spoilt and is not."""
-        return float(np.mean([o.wrong_share for o in self.outcomes]))
+        return float(np.mean([o.wrong_share for o in self.outcomes])) if self.outcomes else math.nan
 
     @property
     def worst_gain(self) -> float:
@@ -135,19 +134,3 @@ def print_reasons(outcomes: Iterable[Outcome]) -> None:
             names.setdefault(f"{o.status}: {words}", []).append(o.name)
     lines = [f"{key} ({len(some)}: {', '.join(some)})" for key, some in names.items()]
     print("", *(lines or ["all pairs are ok"]), sep="\n")
-
-
-def interval_over_pairs(parts: Sequence[int], wholes: Sequence[int]) -> tuple[float, float]:
-    """Return the 95 % interval of sum(parts) / sum(wholes), by drawing pairs again.
-
-    Percentiles of the bootstrap (Efron & Tibshirani 1993, chapter 13), with the same random numbers
-    each time: candidates of one pair have a threshold and a background in common. NaN for nothing.
-    """
-    if not sum(wholes):
-        return math.nan, math.nan
-    part, whole = np.array(parts, float), np.array(wholes, float)
-    drawn = np.random.default_rng(1).integers(0, len(part), (_DRAWS, len(part)))
-    counts = whole[drawn].sum(axis=1)
-    shares = part[drawn].sum(axis=1)[counts > 0] / counts[counts > 0]
-    low, high = np.quantile(shares, [0.025, 0.975])
-    return float(low), float(high)

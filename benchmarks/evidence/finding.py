@@ -14,7 +14,7 @@ from running import command, say
 
 from evidence.registration import PEERS
 from unglow.core.machine import processors
-from unglow.io.stored_values import quantise
+from unglow.images.stored_values import quantise
 from unglow.phantom.spec import PhantomSpec
 from unglow.photometry.difference import difference
 

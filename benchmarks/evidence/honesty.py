@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from damage.batches import UNDAMAGED, Batch, Case, image_path, make_batch, truth_path
-from damage.faults import RECALL, fault_batch
 from damage.judging import judge_batches
+from phantom_damage.kinds import DamagedPair
+from phantom_damage.pair import DamagedTruth
 from registration.pool import call, in_children
 from registration.robustness import negative
 from running import say
@@ -19,8 +21,6 @@ from scipy.stats import binom
 from evidence.registration import Case as MapCase
 from evidence.registration import find_points, judge
 from unglow.core.machine import processors
-from unglow.phantom.spec import PhantomSpec
-from unglow.phantom.truth import Truth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ FAULTS = {
     "half_moved:40": "half of post moved",
     "swap": "pre and post swapped",
 }
-"""Faults of `unglow phantom --damage` that are made, and what they are."""
+"""Damage that are made, and what they are."""
 COPY, OTHER = "copy", "other"
 MADE = {COPY: "pre is a copy of post", OTHER: "another section"}
 NO_MAP = {"half_moved:40", "swap", COPY, OTHER}
@@ -48,22 +48,24 @@ NO_MAP = {"half_moved:40", "swap", COPY, OTHER}
 CLAIMED, LEAST = 0.05, 0.01
 """False-discovery rate that lists claim; a list with so many false ones that the probability is
 below the second number is wrong."""
+RECALL = 0.25
+"""A list with less than this part of the microbes of the undamaged pair is as good as empty."""
 UNRELATED = "images with nothing in common"
 
 
 def make_cases(side: int, seed: int, raw: Path) -> Batch:
     """Make the pairs of a scene that are not phantoms with damage alone; return all of them."""
-    batch = fault_batch(seed, side, tuple(FAULTS))
-    more = [
-        Case(name, PhantomSpec(shape=(side, side), rgb=False, seed=seed), name) for name in MADE
-    ]
-    cases = tuple(
-        Case(f"fault-{n}" if one.kind != UNDAMAGED else one.name, one.spec, one.kind)
-        for n, one in enumerate([*batch.cases, *more])
+    plain = DamagedPair(shape=(side, side), rgb=False, seed=seed)
+    faulty = [(replace(plain, damage=fault), fault) for fault in FAULTS]
+    faulty += [(plain, name) for name in MADE]
+    cases = (
+        Case(UNDAMAGED, plain),
+        *(Case(f"fault-{n}", spec, kind) for n, (spec, kind) in enumerate(faulty)),
     )
+    batch = Batch(f"scene-{seed}", cases)
     place = raw / batch.name / "raw"
     make_batch(cases, place, processors())
-    foreign = Case("foreign", PhantomSpec(shape=(side, side), rgb=False, seed=seed + 77))
+    foreign = Case("foreign", DamagedPair(shape=(side, side), rgb=False, seed=seed + 77))
     make_batch([foreign], raw / "foreign", processors())
     sources = {
         COPY: lambda folder: image_path(folder, "post"),
@@ -75,7 +77,7 @@ def make_cases(side: int, seed: int, raw: Path) -> Batch:
             pre = image_path(folder, "pre")
             pre.unlink()
             shutil.copyfile(sources[case.kind](folder), pre)
-    return Batch(batch.name, cases)
+    return batch
 
 
 def measure(
@@ -147,7 +149,7 @@ def run_other(tool: Tool | None, folders: Path, case: Case) -> str:
     place = folders.parent / "other" / case.name
     raw = place / "raw" / case.name
     raw.mkdir(parents=True)
-    truth = Truth.load(truth_path(folder))
+    truth = DamagedTruth.load(truth_path(folder))
     images = []
     for role in ("post", "pre"):
         source = image_path(folder, role)

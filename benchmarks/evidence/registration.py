@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,12 +13,12 @@ from typing import TYPE_CHECKING
 import cv2
 import numpy as np
 import tifffile
-from running import BIN, command, measure, say, snakemake_words
+from phantom_damage.pair import DamagedTruth
+from running import BIN, PROJECT, command, measure, say, snakemake_words
 from tables import number
 
 from unglow import open_results
 from unglow.core.machine import processors
-from unglow.phantom import Truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -145,7 +146,7 @@ _STEP_PX, _BORDER_PX = 24, 64
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A pair: its name, words of `unglow phantom`, and whether there is a map at all."""
+    """A pair: its name, options of `phantom_damage`, and whether there is a map at all."""
 
     name: str
     words: tuple[str, ...]
@@ -169,13 +170,14 @@ CASES = (
 HEADER = ("pair", "tool", "median", "p95", "result", "CPU s", "MB")
 
 
-def make_pair(case: Case, size: int, place: Path) -> tuple[Path, Path, Truth]:
+def make_pair(case: Case, size: int, place: Path) -> tuple[Path, Path, DamagedTruth]:
     """Make a pair below a directory; return post, pre and truth."""
     shape = ("--size", f"{size}x{size}")
-    command(BIN / "unglow", "phantom", *shape, *case.words, directory=place)
+    maker = PROJECT / "benchmarks" / "phantom_damage"
+    command(sys.executable, maker, *shape, *case.words, directory=place)
     folder = place / "raw" / "phantom"
     post, pre = (next(folder.glob(f"*_{role}_*.tif")) for role in ("post", "pre"))
-    truth = Truth.load(next(folder.glob("*_truth.json")))
+    truth = DamagedTruth.load(next(folder.glob("*_truth.json")))
     if not case.has_map:
         other = place / "other"
         other.mkdir()
@@ -186,7 +188,7 @@ def make_pair(case: Case, size: int, place: Path) -> tuple[Path, Path, Truth]:
     return post, pre, truth
 
 
-def find_points(post: Path, pre: Path, truth: Truth) -> NDArray[np.float64]:
+def find_points(post: Path, pre: Path, truth: DamagedTruth) -> NDArray[np.float64]:
     """Return points (x, y) of the section in post that pre has, away from borders, (N, 2) px."""
     image = read_grey(post)
     rows, cols = image.shape

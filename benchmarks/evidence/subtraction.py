@@ -10,12 +10,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import backsub
 import numpy as np
 import tifffile
 from photometry.spots import Phantom
 from running import command, say, snakemake_words
-from stack import block_means
 
 from evidence.registration import PEERS
 from unglow import open_results
@@ -229,6 +227,13 @@ def judge(image: Image, corrected: Floats, gains: Floats) -> tuple[float, ...]:
     return _largest(same), float(left[free].mean() / noise), *biases, wrong
 
 
+def block_means(image: Floats, side: int = 4) -> Floats:
+    """Return means of squares, NaN where one has a px without data."""
+    rows, cols = (n // side for n in image.shape)
+    squares = image[: rows * side, : cols * side].reshape(rows, side, cols, side)
+    return np.asarray(squares.mean(axis=(1, 3)).ravel())
+
+
 def _largest(values: Sequence[float]) -> float:
     """Return the value that is furthest from 0; NaN if one is."""
     return float(max(values, key=lambda one: np.inf if np.isnan(one) else abs(one)))
@@ -282,7 +287,10 @@ def run_backsub(program: Path, scene: Scene) -> Corrected:
         writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    backsub.backsub(program, scene.place)
+    raw = Path("raw") / NAME
+    words = ("-in", raw / f"{NAME}.ome.tif", "-m", raw / "markers.csv")
+    out = ("-o", "backsub.ome.tif", "-mo", "backsub.csv")
+    command(program, *words, *out, directory=scene.place)
     table.write_text(kept)
     with (scene.place / "backsub.csv").open() as stream:
         names = [row["marker_name"] for row in csv.DictReader(stream)]

@@ -114,24 +114,12 @@ def _room() -> Iterator[Path]:
         yield Path(name)
 
 
-def report(outcomes: Iterable[tuple[Case, Outcome]], *, show: Sequence[str] = ()) -> int:
-    """Print what was bad as it comes, then the table.
-
-    Parameters
-    ----------
-    outcomes
-        From `run_case`.
-    show
-        Verdicts that are printed although they are not bad.
-
-    Returns
-    -------
-    How many were bad.
-    """
+def report(outcomes: Iterable[tuple[Case, Outcome]]) -> int:
+    """Print what was bad of `run_case` as it comes, then the table; return how many were bad."""
     counts: dict[str, Counter[str]] = {}
     for case, outcome in outcomes:
         counts.setdefault(case.row, Counter())[outcome.verdict] += 1
-        if outcome.verdict in (*BAD, *show):
+        if outcome.verdict in BAD:
             words = f"{case.name}, {case.damage}: {outcome.verdict}: {outcome.text}"
             print(f"case {case.kind} {case.number}: {words}", flush=True)
     total: Counter[str] = sum(counts.values(), Counter())
@@ -160,7 +148,7 @@ def main() -> int:
         if options.keep is not None:
             return _keep(chain.from_iterable(todo.values()), options.keep)
         outcomes = chain.from_iterable(_outcomes(own, options.workers) for own in todo.values())
-        bad = report(outcomes, show=options.show)
+        bad = report(outcomes)
     seconds = time.monotonic() - started
     count = sum(map(len, files.values()))
     print(f"{count} whole files, seed {options.seed}: {bad} bad, {seconds:.0f} s")
@@ -205,9 +193,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--files", nargs="+", metavar="NAME", help="damage these whole files only")
     parser.add_argument("--case", type=int, nargs="+", help="these ones only")
-    parser.add_argument(
-        "--show", nargs="+", choices=VERDICTS, default=(), help="print these as well"
-    )
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="write the files, do not read them"
     )

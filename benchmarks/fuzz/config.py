@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import yaml
 
 from fuzz import inputs
-from fuzz.files import copy_linked
 from fuzz.mutations import UNTOUCHED, pick
 from unglow.workflow.config import CONFIG
 
@@ -55,21 +54,17 @@ def _aliases(rng: np.random.Generator) -> str:
 def _long(rng: np.random.Generator) -> str:
     n = pick(rng, _LENGTHS)
     many = min(n, 300_000)
-    return str(
-        pick(
-            rng,
-            (
-                lambda: "x" * n,
-                lambda: '"' + "\\n" * (many // 2) + '"',
-                lambda: "9" * n,
-                lambda: "[" + "1," * (many // 20) + "]",
-                lambda: "{" + ",".join(f"a{k}: 1" for k in range(many // 60)) + "}",
-                lambda: "# " + "x" * n,
-                lambda: " " * n + "x",
-                lambda: "é" * many,
-            ),
-        )()
+    ways = (
+        lambda: "x" * n,
+        lambda: '"' + "\\n" * (many // 2) + '"',
+        lambda: "9" * n,
+        lambda: "[" + "1," * (many // 20) + "]",
+        lambda: "{" + ",".join(f"a{k}: 1" for k in range(many // 60)) + "}",
+        lambda: "# " + "x" * n,
+        lambda: " " * n + "x",
+        lambda: "é" * many,
     )
+    return str(pick(rng, ways)())
 
 
 def _deep(rng: np.random.Generator) -> str:
@@ -98,9 +93,7 @@ def lay_out(folder: Path) -> list[tuple[str, Path]]:
 
 def damage(whole: Path, how: str, rng: np.random.Generator, room: Path) -> Path:
     """Copy a working directory whose configuration has such a value, key or line."""
-    base = inputs.base_of(whole)
-    copy_linked(base, room / base.name)
-    path = room / base.name / whole.relative_to(base)
+    path = inputs.copy_with_rest(whole, room)
     if how == UNTOUCHED:
         return path
     content = yaml.safe_load(whole.read_text(encoding="utf-8"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -13,7 +12,6 @@ import yaml
 from fuzz.mutations import (
     BYTES,
     EDITS,
-    EXTREMES,
     UNTOUCHED,
     edit_archive,
     edit_json,
@@ -33,14 +31,6 @@ _TABLES = (".csv", ".tsv", ".sha256", ".txt")
 _DOCUMENTS = (".json", ".geojson", ".zattrs", ".zarray", ".zgroup")
 # Bytes of a file that a disk or a program has let grow; they take no space.
 _GROWN = 400_000_000
-_TEXTS = (
-    "a: &a\n  b: *a\n", "a: &a [x, x]\nb: &b [*a, *a]\nraw: [*b, *b, *b]\n", "\tx: 1\n",
-    "raw: !!python/object/apply:os.getcwd []\n", "raw: raw\nraw: other\n", "- a\n- b\n", "",
-    "#\n", "raw: \x00\n", "? [a]\n: b\n", "raw: 2026-13-45\n", "raw: !!binary x\n", "raw: 1e3\n",
-    "a: &a [1]\n" + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n"
-                            for a, b in pairwise("abcdefghij")),
-    "[" * 3000, "{a: " * 3000, "raw: " + "x" * 100_000 + "\n", "1: 2\n", "null: 1\n", "on: 1\n",
-)  # fmt: skip
 
 
 def damage_file(path: Path, damage: str, rng: np.random.Generator) -> None:
@@ -86,8 +76,6 @@ def _swapped(path: Path, data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _edited_yaml(data: bytes, damage: str, rng: np.random.Generator) -> bytes:
-    if damage == EXTREMES and rng.random() < 0.7:
-        return pick(rng, _TEXTS).encode()  # type: ignore[no-any-return]
     content: Any = EDITS[damage](yaml.safe_load(data), rng)
     try:
         return yaml.safe_dump(content, sort_keys=False).encode("utf-8", "backslashreplace")

@@ -22,17 +22,18 @@ from fuzz.trial import (
 )
 from unglow.core.records import to_plain, to_record
 from unglow.core.windows import Window
-from unglow.io.pair_plan import Plan
-from unglow.io.tiff import TiffHeader
-from unglow.io.zarr import open_store
+from unglow.images.channels import plan_layouts
+from unglow.images.pair_plan import Plan
+from unglow.images.tiff import TiffHeader
+from unglow.images.zarr import open_store
 from unglow.jobs.memory_limit import lift_limit, set_limit
-from unglow.memory import stages
-from unglow.workflow.header_cache import HeaderCache, headers_of, layouts
-from unglow.workflow.samples import Pair
+from unglow.stages.ingest import SignalStore
+from unglow.stages.ingest import signal as signal_of
+from unglow.stages.plan import make_plan
+from unglow.workflow import stage_memory
+from unglow.workflow.header_cache import HeaderCache, headers_of
+from unglow.workflow.samples.pair import Pair
 from unglow.workflow.settings import PlaneSettings, Settings
-from unglow.workflow.stages.ingest import SignalStore
-from unglow.workflow.stages.ingest import signal as signal_of
-from unglow.workflow.stages.plan import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,9 +71,9 @@ def read_image(path: Path, room: Path, pixels: Path | None, other: Reader) -> Ou
     parsing = peak_mb() - before
     if parsing > PARSING_MB:
         return Outcome(OVER, f"its headers took {parsing:.0f} MB")
-    layout = layouts(header, header, "auto")["post"]
-    planning = stages.plan((header, header)).peak_mb(_BUDGET_MB, _THREADS)
-    ingesting = stages.ingest(header, layout).peak_mb(_BUDGET_MB, _THREADS)
+    layout = plan_layouts(header, header, "auto")["post"]
+    planning = stage_memory.plan((header, header)).peak_mb(_BUDGET_MB, _THREADS)
+    ingesting = stage_memory.ingest(header, layout).peak_mb(_BUDGET_MB, _THREADS)
     if max(planning, ingesting) > MOST_MB:
         return Outcome(REFUSED, f"preflight: it needs {max(planning, ingesting):.0f} MB")
     forget_peak()

@@ -16,6 +16,7 @@ from fuzz.files import DAMAGES, copy_linked, damage_file
 from fuzz.mutations import UNTOUCHED
 from fuzz.trial import ESCAPED, OTHER, OVER, PARSING_MB, REFUSED, SAME, Outcome, peak_mb
 from unglow.core.errors import UnglowError
+from unglow.slides.rules import SLIDES
 from unglow.transform import Transform
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored
@@ -104,11 +105,16 @@ def _write(path: Path, text: str) -> None:
 
 def damage(whole: Path, how: str, rng: np.random.Generator, room: Path) -> Path:
     """Copy a working directory with one file damaged, and return that file."""
-    base = base_of(whole)
-    copy_linked(base, room / base.name)
-    path = room / base.name / whole.relative_to(base)
+    path = copy_with_rest(whole, room)
     damage_file(path, how, rng)
     return path
+
+
+def copy_with_rest(whole: Path, room: Path) -> Path:
+    """Copy the working directory of a file into a folder; return the copy of the file."""
+    base = base_of(whole)
+    copy_linked(base, room / base.name)
+    return room / base.name / whole.relative_to(base)
 
 
 def base_of(path: Path) -> Path:
@@ -122,7 +128,7 @@ def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:  # noqa: ARG
     os.chdir(base)
     before = peak_mb()
     try:
-        batch = Batch.load(read_stored(base / CONFIG), base)
+        batch = Batch.load(read_stored(base / CONFIG), base, SLIDES)
         said = [problem.message for problem in batch.problems]
     except UnglowError as error:
         said = str(error).splitlines()

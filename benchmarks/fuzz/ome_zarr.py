@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.tiff import TiffHeader
+    from unglow.images.tiff import TiffHeader
 
 _CHUNK, _LOST, _OBJECTS, _BOMB, _SIZES = (
     "chunk: ", "chunk lost", "objects and codecs", "bomb", "chunk of another size",
@@ -67,8 +67,8 @@ def _write(
     path: Path, stack: NDArray[Any], version: int, axes: str, chunks: tuple[int, ...], codec: str,
     shards: tuple[int, ...] | None,
 ) -> None:  # fmt: skip
-    import numcodecs  # noqa: PLC0415
-    import zarr  # noqa: PLC0415 - what reads the damaged image is without it, as jobs are
+    import numcodecs
+    import zarr
 
     library: Any = numcodecs if version == 2 else zarr.codecs
     compressor = getattr(library, codec)() if codec else None
@@ -216,7 +216,7 @@ def _files(image: Path) -> set[Path]:
 
 def _as_zarr(path: Path, header: TiffHeader) -> NDArray[Any] | None:
     """(channels, rows, cols) of an image as the zarr library reads them."""
-    import zarr  # noqa: PLC0415
+    import zarr
 
     group: Any = zarr.open_group(str(path), mode="r")
     attributes = dict(group.attrs)

@@ -36,20 +36,20 @@ from unglow.core.digests import Listed, Published
 from unglow.core.errors import UnglowError
 from unglow.core.windows import Window
 from unglow.detection.settings import DetectSettings
-from unglow.io.detection_results import SearchCounts, read_candidates, read_report
-from unglow.io.pair_plan import Plan
-from unglow.io.zarr import open_store
+from unglow.images.detection_results import SearchCounts, read_candidates, read_report
+from unglow.images.pair_plan import Plan
+from unglow.images.zarr import open_store
 from unglow.jobs.memory_limit import is_memory_failure
-from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, overview_of
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.difference_histogram import load_methods
 from unglow.photometry.gain.bright_field import find_roles
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import read_blocks
+from unglow.results.slide_files import SlideRecord, Subtraction, load_residues, overview_of
 from unglow.review.decisions import Review
+from unglow.stages.snr import DetectInputs
 from unglow.transform.displacement import load as load_field
-from unglow.workflow.stages.snr import DetectInputs
 from unglow.workflow.verify import STORE, list_contents, pair_directories
 
 if TYPE_CHECKING:
@@ -184,8 +184,10 @@ def _is_same(path: Path, whole: Path) -> bool:
     now, before = path.read_bytes(), whole.read_bytes()
     if now == before or _store_of(path) is None or path.suffix != ".json":
         return now == before
-    with contextlib.suppress(ValueError, RecursionError):  # the document of a level has no digest
-        return bool(json.loads(now) == json.loads(before))
+    # the document of a level has no digest, and its attributes are for whoever looks at a store
+    with contextlib.suppress(ValueError, RecursionError, TypeError):
+        is_now, was = json.loads(now), json.loads(before)
+        return bool(is_now == was or is_now | {"attributes": {}} == was)
     return False
 
 
@@ -274,7 +276,7 @@ def _of_pair(pair: Path) -> Iterator[Reader]:
     )
     yield "statistics", lambda: JointStatistics.load(pair / "details/statistics.npz")
     yield "bins", lambda: CellMoments.load(pair / "details/bins.npz")
-    yield "histogram", lambda: load_methods(pair / "details/difference.histogram.npz")
+    yield "histogram", lambda: load_methods(pair / "details/difference.histogram.npz", "robust")
     yield "candidates", lambda: read_candidates(pair / "candidates.csv").xy
     yield "detection", lambda: read_report(pair / "details/detection.json")
     yield "search", lambda: SearchCounts.load(pair / "details/search.npz").searched_px

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuzz import inputs
-from fuzz.files import copy_linked
 from fuzz.mutations import UNTOUCHED, edit_cells, edit_columns, edit_lines, pick
 
 if TYPE_CHECKING:
@@ -41,10 +40,8 @@ def lay_out(folder: Path) -> list[tuple[str, Path]]:
 
 def damage(whole: Path, how: str, rng: np.random.Generator, room: Path) -> Path:
     """Copy a working directory with one table damaged, and odd things next to it."""
-    base = inputs.base_of(whole)
-    work = room / base.name
-    copy_linked(base, work)
-    path = work / whole.relative_to(base)
+    path = inputs.copy_with_rest(whole, room)
+    work = inputs.base_of(path)
     if how == UNTOUCHED:
         return path
     (work / "loop").symlink_to("loop")

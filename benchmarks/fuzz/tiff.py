@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fuzz.trial import Outcome
-    from unglow.io.tiff import TiffHeader
+    from unglow.images.tiff import TiffHeader
 
 __all__ = ["DAMAGES", "damage", "is_harmless", "lay_out", "read"]
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"

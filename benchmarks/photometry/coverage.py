@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from registration.pool import in_children, save_json
+from registration.pool import collect
 from registration.recording import shade
-from tables import table
+from tables import save_json, table
 
 from photometry.pairs import Pair, aligned, images, transform_of
 from unglow.photometry.gain.estimate import Evidence, estimate
@@ -59,11 +58,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the draws, print the table; return 1 where the aim is missed."""
     seeds = range(args.first, args.first + args.draws)
     pairs = [(kind, drawn(kind, seed, args.side)) for kind in args.kinds for seed in seeds]
-    outcomes: list[Outcome] = []
-    for outcome in in_children(measured, pairs, args.jobs):
-        outcomes.append(outcome)
-        print(f"{len(outcomes)} of {len(pairs)} pairs", file=sys.stderr, flush=True)
-    save_json(args.json, [asdict(o) for o in outcomes])
+    outcomes = collect(measured, pairs, args.jobs, lambda o: o.kind)
+    save_json(args.json, outcomes)
     return report(outcomes)
 
 
@@ -71,7 +67,6 @@ def drawn(kind: str, seed: int, side: int) -> Pair:
     """Draw one pair; every seed has a scene of its own."""
     rng = np.random.default_rng([seed, 51, KINDS.index(kind)])
     return Pair(
-        "phantom",
         seed + 10_000 * KINDS.index(kind),
         side,
         gain=float(np.exp(rng.uniform(np.log(0.8), np.log(2.5)))),
@@ -86,7 +81,7 @@ def drawn(kind: str, seed: int, side: int) -> Pair:
 def measured(job: tuple[str, Pair]) -> Outcome:
     """Render, align and scale one pair; what is bent is registered, all else has its true map."""
     kind, pair = job
-    post, pre = images(pair, None)
+    post, pre = images(pair)
     found = aligned(post, pre, transform_of(pair, post, pre, true=kind != "deformed"))
     evidence = Evidence(found.statistics, found.bins, found.transform)
     result = estimate(evidence, ScaleSettings(("linear",))).default_result

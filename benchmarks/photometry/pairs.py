@@ -7,14 +7,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from registration.bases import PhantomBase, PictureBase, picture
+from array_pixels import ArrayPixels
+from registration.bases import PhantomBase
 from registration.geometry import Pose, Warp, waves
 from registration.pool import registered
 from registration.recording import COUNTS, Camera, shade, spots, stain
-from scipy import ndimage
 
-from unglow.core.windows import ArrayPixels, Window
-from unglow.io.stored_values import quantise
+from unglow.core.windows import Window
+from unglow.images.stored_values import quantise
 from unglow.phantom.truth import PhantomMap
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.defects import find_defects
@@ -23,15 +23,12 @@ from unglow.transform import Quantiles, Transform
 from unglow.transform.resample import warp_window
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
     from registration.bases import Base
 
     Levels = NDArray[np.float32]
 
 _MICROBES_PER_MPX = 40.0
-_PICTURE_MARGIN = 60
 _WAVELENGTH_PX = 500.0
 
 
@@ -41,8 +38,6 @@ class Pair:
 
     Attributes
     ----------
-    base
-        ``phantom`` or a real image of `registration.bases`.
     seed, side
         Everything random follows from the seed; post is ``side`` x ``side`` px.
     gain, offset_pre, offset_post, dtype
@@ -51,13 +46,10 @@ class Pair:
         Share of the section under patches of stain, apart from the microbes.
     shading
         Greatest relative difference in illumination between the images.
-    blur_post, blur_pre
-        How far each image is out of focus: standard deviation of a Gaussian, px.
     bend_px
         How far a smooth deformation displaces the section at most.
     """
 
-    base: str
     seed: int
     side: int
     gain: float
@@ -66,8 +58,6 @@ class Pair:
     dtype: str
     stained: float = 0.0
     shading: float = 0.0
-    blur_post: float = 0.0
-    blur_pre: float = 0.0
     bend_px: float = 0.0
 
     @property
@@ -116,31 +106,17 @@ class Aligned:
     bins: CellMoments
 
 
-def base_of(pair: Pair, data: Path | None) -> Base:
-    """Return the scene of a pair; a picture is cut to an outline, with an empty background."""
-    if pair.base == "phantom" or data is None:
-        return PhantomBase((pair.side, pair.side), pair.seed)
-    shown = picture(pair.base, data)
-    rng = np.random.default_rng([pair.seed, 42])
-    room = [n - pair.side - 2 * _PICTURE_MARGIN for n in shown.shape]
-    # the middle two quarters of the image: its edges may be empty
-    row, col = (_PICTURE_MARGIN + int(n * rng.uniform(0.25, 0.75)) for n in room)
-    return PictureBase(shown, (pair.side, pair.side), (row, col), outline=pair.seed)
-
-
 @lru_cache(maxsize=1)
-def _light(
-    base: str, seed: int, side: int, bend_px: float, data: Path | None
-) -> tuple[Base, Levels, Levels]:
+def _light(seed: int, side: int, bend_px: float) -> tuple[Base, Levels, Levels]:
     """Return a scene with the light of post and pre before gain, which many pairs share."""
-    pair = Pair(base, seed, side, 1.0, 0.0, 0.0, "uint8", bend_px=bend_px)
-    scene = base_of(pair, data)
+    pair = Pair(seed, side, 1.0, 0.0, 0.0, "uint8", bend_px=bend_px)
+    scene = PhantomBase((side, side), seed)
     return scene, scene.post(), scene.pre(pair.warp, pair.pre_shape)
 
 
-def images(pair: Pair, data: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def images(pair: Pair) -> tuple[NDArray[Any], NDArray[Any]]:
     """Render post and pre as the camera records them."""
-    scene, post, pre = _light(pair.base, pair.seed, pair.side, pair.bend_px, data)
+    scene, post, pre = _light(pair.seed, pair.side, pair.bend_px)
     rng = np.random.default_rng([pair.seed, 43])
     post, pre = post * np.float32(pair.gain), pre.copy()
     if pair.shading > 0:
@@ -149,10 +125,6 @@ def images(pair: Pair, data: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
     if pair.stained > 0:
         stain(post, scene, pair.stained, 0.5, pair.seed)
     spots(post, scene, _MICROBES_PER_MPX, pair.seed)
-    if pair.blur_post > 0:
-        post = ndimage.gaussian_filter(post, pair.blur_post)
-    if pair.blur_pre > 0:
-        pre = ndimage.gaussian_filter(pre, pair.blur_pre)
     recorded = (
         Camera(offset=offset, dtype=pair.dtype).exposed(light, rng)
         for light, offset in ((post, pair.offset_post), (pre, pair.offset_pre))
@@ -161,7 +133,7 @@ def images(pair: Pair, data: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def aligned(post: NDArray[Any], pre: NDArray[Any], transform: Transform) -> Aligned:
-    """Align two whole images as `unglow.workflow.stages.align` does; they have no seams."""
+    """Align two whole images as `unglow.stages.align` does; they have no seams."""
     ranges = [(float(image.min()), float(image.max())) for image in (post, pre)]
     images = ArrayPixels(post), ArrayPixels(pre)
     defects = find_defects(images, transform, ranges[1], lambda *_: None, integer=True, workers=1)

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from array_pixels import ArrayPixels
 from damage.judging import is_seen, match_microbes
 
-from unglow.core.windows import ArrayPixels, Window
+from unglow.core.windows import Window
 from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
 from unglow.detection.source_photometry import UNCOUNTED
-from unglow.io.stored_values import quantise
+from unglow.images.stored_values import quantise
 from unglow.phantom.render import Renderer
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.difference import difference

@@ -15,7 +15,6 @@ from zlib import crc32
 
 import numpy as np
 import tifffile
-from photometry.brain import plane
 from registration.bases import PictureBase, picture, picture_of
 from registration.geometry import Pose, Warp, waves
 from scipy import ndimage
@@ -102,7 +101,13 @@ def _brain(data: Path) -> Iterator[Case]:
         tifffile.imread(folder / name)
         for name in ("signal/signal_ch000013.tif", "background/background_ch010013.tif")
     ]
-    planes = {f"brain{z}": plane(data, z) for z in (13, 14, 15)} | {"brain-large": whole}
+    planes = {
+        f"brain{z}": [
+            tifffile.imread(folder / name)
+            for name in (f"crop_signal/ch000{z}.tif", f"crop_autofluorescence/ch100{z}.tif")
+        ]
+        for z in (13, 14, 15)
+    } | {"brain-large": whole}
     for name, (post, pre) in planes.items():
         yield Case(name, "brain", post, pre, still)
         stained, spots = add_spots(post, 4.6, np.random.default_rng([len(name), 5]))

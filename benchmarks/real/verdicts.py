@@ -26,11 +26,11 @@ from unglow import transform
 from unglow.core.poisson import poisson_interval
 from unglow.core.windows import Window
 from unglow.detection.section_mask import Section
-from unglow.io.detection_results import read_candidates
-from unglow.io.zarr import open_store
-from unglow.reporting.difference_picture import spoilt_px
+from unglow.figures.difference_picture import spoilt_px
+from unglow.images.artefacts import ARTEFACTS, read_places
+from unglow.images.detection_results import read_candidates
+from unglow.images.zarr import open_store
 from unglow.results import read_summary
-from unglow.spoilt import ARTEFACTS, read_places
 
 if TYPE_CHECKING:
     import argparse
@@ -71,8 +71,6 @@ class Verdict:
         Error of the map, p95, as it is and as it is said; NaN if not known.
     found, predicted
         Spots that were put in where it was searched: found, and predicted by its completeness.
-    excluded
-        Share of the section that was excluded as spoilt.
     """
 
     name: str
@@ -87,13 +85,11 @@ class Verdict:
     said_px: float
     found: int
     predicted: float
-    excluded: float
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("--only", metavar="TEXT", default="", help="kinds that contain this text")
-    parser.add_argument("--list", action="store_true", help="print a line for each pair as well")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -117,8 +113,6 @@ def run(args: argparse.Namespace) -> int:
     rows = {row["sample"]: row for row in read_summary(results / "summary.tsv")}
     found = [judge(case, rows, results) for case in cases]
     save_json(args.json, {"pairs": found})
-    if args.list:
-        print_pairs(found)
     return report(found)
 
 
@@ -127,7 +121,7 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
     row, place = rows[case.name], results / case.name / DYE
     status = str(row["status"])
     nothing = Verdict(
-        case.name, case.kind, status, str(row["reasons"]), (), 0, 0.0, *[math.nan] * 3, 0, 0.0, 0.0
+        case.name, case.kind, status, str(row["reasons"]), (), 0, 0.0, *[math.nan] * 3, 0, 0.0
     )
     if status not in ("ok", "suspect"):
         return nothing
@@ -151,7 +145,6 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
         "recall": predicted >= _LEAST_SPOTS and hits < RECALL * predicted,
     }
     names = tuple(name for name, is_wrong in wrong.items() if is_wrong)
-    excluded = (detection.get("spoilt") or {}).get("share", 0.0)
     return Verdict(
         case.name,
         case.kind,
@@ -165,7 +158,6 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
         said,
         hits,
         predicted,
-        excluded,
     )
 
 
@@ -222,45 +214,10 @@ def predict_found(peaks: Floats, completeness: Mapping[str, Any] | None) -> floa
     return float(np.interp(np.log(peaks), at, share).sum())
 
 
-def print_pairs(found: list[Verdict]) -> None:
-    """Print a line for each pair."""
-    header = [
-        "pair",
-        "status",
-        "wrong",
-        "map px",
-        "said",
-        "false",
-        "listed",
-        "found",
-        "predicted",
-        "excluded",
-    ]
-    lines = []
-    for v in found:
-        spots = [f"{v.false:.0f}", str(v.counted), str(v.found), f"{v.predicted:.1f}"]
-        errors = [f"{v.off_px:.3f}", f"{v.said_px:.3f}"]
-        lines.append([v.name, v.status, "+".join(v.wrong), *errors, *spots, f"{v.excluded:.3f}"])
-    print(table(header, lines, left=3))
-    for v in found:
-        if v.reasons:
-            print(f"{v.name}: {v.reasons}")
-    print()
-
-
 def report(found: list[Verdict]) -> int:
     """Print the table by kind and the aims; return 1 where one is missed."""
-    header = [
-        "kind",
-        "pairs",
-        "ok",
-        "of them wrong",
-        "suspect",
-        "of them wrong",
-        "failed",
-        "listed",
-        "false, %",
-    ]
+    header = ["kind", "pairs", "ok", "of them wrong", "suspect", "of them wrong", "failed"]
+    header += ["listed", "false, %"]
     kinds = list(dict.fromkeys(v.kind for v in found))
     print(table(header, [_line(kind, [v for v in found if v.kind == kind]) for kind in kinds]))
     ok, suspect = ([v for v in found if v.status == state] for state in ("ok", "suspect"))

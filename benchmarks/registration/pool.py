@@ -9,10 +9,11 @@ from time import process_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import tifffile
+from array_pixels import ArrayPixels
 from tables import save_json
 
-from unglow.core.windows import ArrayPixels, halve_stored
-from unglow.io.zarr.layout import LONGEST_OVERVIEW
+from unglow.core.windows import halve_stored
+from unglow.images.zarr.layout import LONGEST_OVERVIEW
 from unglow.registration.register import RegisterSettings, register
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from unglow.registration.register import Registration
 
-__all__ = ["Pyramid", "call", "collect", "in_children", "registered", "save_json", "write_pair"]
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -12,7 +12,7 @@ import numpy as np
 from subcommands import add_draws
 from tables import number, save_json, table
 
-from registration.draws import KINDS, Draw, drawn, images, unrelated
+from registration.draws import Draw, drawn, images, unrelated
 from registration.judging import Errors, errors, section_points
 from registration.pool import call, collect, registered, write_pair
 from unglow.registration.register import RegisterSettings
@@ -25,20 +25,6 @@ if TYPE_CHECKING:
 
 RIGHT_PX, WRONG_PX = 1.0, 2.0
 LEAST_RIGHT = 0.99
-_FEATURES = {
-    "base": lambda d: "scanner" if d.base.startswith("scanner") else d.base,
-    "shift of the frame": lambda d: _tercile(
-        np.hypot(*d.shift) / min(d.shape), (0.17, 0.33), ("< 0.17", "0.17-0.33", "> 0.33")
-    ),
-    "overlap": lambda d: _tercile(d.overlap, (0.5, 0.75), ("< 0.5", "0.5-0.75", "> 0.75")),
-    "scale": lambda d: _tercile(d.scale, (0.9, 1.11), ("< 0.90", "0.90-1.11", "> 1.11")),
-    "new signal": lambda d: _tercile(d.stain, (0.01, 0.15), ("none", "< 15 %", "> 15 %")),
-    "mirrored": lambda d: "yes" if d.mirror else "no",
-    "contrast reversed": lambda d: "yes" if d.reversed else "no",
-    "differing outline": lambda d: "yes" if d.cut else "no",
-    "saturated": lambda d: "yes" if d.saturated[0] else "no",
-    "uneven light": lambda d: "yes" if d.light[0] else "no",
-}
 
 
 @dataclass(frozen=True)
@@ -144,21 +130,12 @@ def _report_positives(outcomes: Sequence[Outcome]) -> bool:
     count = Counter(o.status for o in outcomes)
     right = [o for o in outcomes if o.right]
     silent = [o for o in outcomes if o.silent]
-    rows = [
-        (
-            status,
-            str(count[status]),
-            str(sum(o.right for o in outcomes if o.status == status)),
-            str(sum(o.status == status and not o.right for o in outcomes)),
-            str(
-                sum(
-                    o.status == status and o.errors is not None and o.errors.p95 > WRONG_PX
-                    for o in outcomes
-                )
-            ),
-        )
-        for status in ("ok", "suspect", "failed")
-    ]
+    wrong = [o for o in outcomes if o.errors is not None and o.errors.p95 > WRONG_PX]
+    rows = []
+    for status in ("ok", "suspect", "failed"):
+        good, bad = (sum(o.status == status for o in some) for some in (right, wrong))
+        counts = (count[status], good, count[status] - good, bad)
+        rows.append((status, *map(str, counts)))
     header = ("status", "draws", f"< {RIGHT_PX:g} px", "other", f"> {WRONG_PX:g} px")
     print(f"{len(outcomes)} draws, error at p95 over the section that both images show")
     print(table(header, rows))
@@ -178,51 +155,17 @@ def _report_positives(outcomes: Sequence[Outcome]) -> bool:
             f"p95 {number(float(np.median(p95)))} px (worst {number(float(p95.max()))}); "
             f"said/true p95 {np.nanmedian(said / p95):.2f}; {number(seconds)} CPU-s each"
         )
-    _by_feature(outcomes)
     return share < LEAST_RIGHT or bool(silent)
-
-
-def _by_feature(outcomes: Sequence[Outcome]) -> None:
-    rows = []
-    for name, of in _FEATURES.items():
-        groups: dict[str, list[Outcome]] = {}
-        for outcome in outcomes:
-            if outcome.draw is not None:
-                groups.setdefault(of(outcome.draw), []).append(outcome)
-        for value, group in sorted(groups.items()):
-            rows.append(
-                (
-                    name,
-                    value,
-                    str(len(group)),
-                    str(sum(not o.right for o in group)),
-                    str(sum(o.status == "suspect" for o in group)),
-                    number(
-                        float(np.nanmedian([o.errors.p95 if o.errors else np.nan for o in group]))
-                    ),
-                )
-            )
-    header = ("draws by", "", "draws", "not right", "suspect", "p95 px")
-    print("\n" + table(header, rows, left=2))
 
 
 def _report_negatives(outcomes: Sequence[Outcome]) -> bool:
     rows = []
-    for kind in KINDS:
+    for kind in dict.fromkeys(o.kind for o in outcomes):
         group = [o for o in outcomes if o.kind == kind]
-        if group:
-            strongest = max(
-                (o.coarse[1] for o in group if np.isfinite(o.coarse[1])), default=np.nan
-            )
-            counts = Counter(o.status for o in group)
-            rows.append(
-                (
-                    kind,
-                    str(len(group)),
-                    *(str(counts[s]) for s in ("failed", "suspect", "ok")),
-                    number(strongest),
-                )
-            )
+        strongest = max((o.coarse[1] for o in group if np.isfinite(o.coarse[1])), default=np.nan)
+        counts = Counter(o.status for o in group)
+        states = (str(counts[s]) for s in ("failed", "suspect", "ok"))
+        rows.append((kind, str(len(group)), *states, number(strongest)))
     header = ("to be refused", "pairs", "failed", "suspect", "ok", "most significant")
     print("\n" + table(header, rows))
     return any(is_bad(o) for o in outcomes)
@@ -239,17 +182,5 @@ def _line(outcome: Outcome) -> str:
     if o.errors is not None:
         head += f", p95 {number(o.errors.p95)} px (said {number(o.said[1])})"
     if o.draw is not None:
-        d = o.draw
-        head += (
-            f", {d.base} {d.shape[0]}x{d.shape[1]}, {d.rotation_deg:.0f} deg, scale {d.scale:.2f}, "
-            f"overlap {d.overlap:.2f}, stain {d.stain:.2f} x {d.strength:.1f}"
-            + ", mirror" * d.mirror
-            + ", reversed" * d.reversed
-            + ", cut" * bool(d.cut)
-            + ", bright" * d.bright
-        )
+        head += f", {o.draw}"
     return head + f", significance {number(o.coarse[1])}" + "".join("\n    " + r for r in o.reasons)
-
-
-def _tercile(value: float, limits: tuple[float, float], names: tuple[str, str, str]) -> str:
-    return names[int(np.searchsorted(limits, value, side="right"))]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from unglow.cli import COMMANDS, main
+from unglow.cli import COMMANDS, MODES, main
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -57,16 +57,17 @@ class CommandHelp(Directive):
     def run(self) -> list[nodes.Node]:
         """Return the sections."""
         os.environ.update(COLUMNS="88", NO_COLOR="1")
-        return [self._section(name) for name in COMMANDS]
+        return [self._section(name) for name in (*COMMANDS, *map(" ".join, MODES))]
 
     @staticmethod
     def _section(name: str) -> nodes.Node:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-            main([name, "--help"])
+            main([*name.split(), "--help"])
         title = nodes.title(text=f"unglow {name}")
         text = nodes.literal_block(text=printed.getvalue(), language="text")
-        return nodes.section("", title, text, ids=[f"unglow-{name}"], names=[f"unglow-{name}"])
+        key = "unglow-" + name.replace(" --", "-")
+        return nodes.section("", title, text, ids=[key], names=[key])
 
 
 def drop_links_of_developers(_app: Sphinx, name: str, source: list[str]) -> None:

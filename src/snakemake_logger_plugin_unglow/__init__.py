@@ -1,7 +1,7 @@
 """``snakemake --logger unglow``: what Snakemake prints, in the words of unglow (docs/running.md).
 
 Every Snakemake of the environment imports this module, unglow's or not, so it loads nothing; what
-a run shows is in `unglow.reporting.terminal.run_output`.
+a run shows is in `unglow.monitor.terminal.run_output`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from snakemake_logger_plugin_unglow.handlers import Foreign
-    from unglow.reporting.terminal.run_output import RunOutput
+    from unglow.monitor.terminal.run_output import RunOutput
 
 __all__ = ["LogHandler"]
 
@@ -43,11 +43,11 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         """Choose what is shown."""
         with _report_to(self._fail):  # Snakemake prints its own text then
-            from snakemake_logger_plugin_unglow.handlers import output_for  # noqa: PLC0415
+            from snakemake_logger_plugin_unglow.handlers import output_for
 
             self._output = output_for(self.common_settings)
         with _report_to(self._fail_to_record):
-            from snakemake_logger_plugin_unglow.handlers import foreign_for  # noqa: PLC0415
+            from snakemake_logger_plugin_unglow.handlers import foreign_for
 
             self._foreign = foreign_for(self.common_settings, self._output)
 
@@ -63,7 +63,7 @@ class LogHandler(LogHandlerBase):
             return
         with _report_to(self._fail):
             if not self._uses_own_text and self._output.understands(record):
-                self._output.take(record)
+                self._output.show_record(record)
                 return
         self._print(record)
 
@@ -84,7 +84,7 @@ class LogHandler(LogHandlerBase):
 
     def _print(self, record: logging.LogRecord) -> None:
         """Print a record as Snakemake does."""
-        from unglow.core.printable import warn  # noqa: PLC0415
+        from unglow.core.printable import warn
 
         self._uses_own_text = True
         try:
@@ -95,7 +95,7 @@ class LogHandler(LogHandlerBase):
             warn(text)
 
     def _fail(self, error: Exception) -> None:
-        from unglow.core.printable import warn  # noqa: PLC0415
+        from unglow.core.printable import warn
 
         if not self._uses_own_text:
             warn(f"unglow: the display failed ({error!r}); Snakemake's own text follows.")
@@ -103,7 +103,7 @@ class LogHandler(LogHandlerBase):
 
     @staticmethod
     def _fail_to_record(error: Exception) -> None:
-        from unglow.core.printable import warn  # noqa: PLC0415
+        from unglow.core.printable import warn
 
         warn(f"unglow: the record of this run is not complete ({error!r}).")
 

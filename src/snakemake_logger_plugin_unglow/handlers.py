@@ -16,7 +16,7 @@ from unglow.core.printable import PREFLIGHT, warn
 from unglow.core.rounding import duration
 from unglow.core.workflow_files import OWN
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
-from unglow.reporting.terminal.run_output import Mode, RunOutput
+from unglow.monitor.terminal.run_output import Mode, RunOutput
 from unglow.workflow.job_graph import list_planned
 from unglow.workflow.snakemake_internals import (
     describe_run,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-    from unglow.jobs.outside.recorder import OutsideRecorder
+    from unglow.monitor.outside.recorder import OutsideRecorder
     from unglow.telemetry.recording.run import RunRecorder
 
 
@@ -73,7 +73,7 @@ class Foreign(logging.Handler):
         """After it: write the report, and say where."""
         if self._run is None:
             return
-        from unglow.reporting.html.report import write_report  # noqa: PLC0415 (loads numpy)
+        from unglow.pages.report.report import write_report  # loads numpy
 
         ending = self._run.find_outcome()
         self._run.close()
@@ -87,9 +87,9 @@ class Foreign(logging.Handler):
 
     def _start(self) -> None:
         """Record the run that this thread executes, unless a Snakefile of unglow does."""
-        from unglow.jobs.outside.recorder import OutsideRecorder  # noqa: PLC0415
-        from unglow.telemetry.attempt_files import RUNS, start_run  # noqa: PLC0415
-        from unglow.telemetry.recording.run import RunRecorder  # noqa: PLC0415
+        from unglow.monitor.outside.recorder import OutsideRecorder
+        from unglow.telemetry.attempt_files import RUNS, start_run
+        from unglow.telemetry.recording.run import RunRecorder
 
         logger = logging.getLogger("snakemake.logging")
         if any(isinstance(handler, RunRecorder) for handler in logger.handlers):
@@ -111,7 +111,7 @@ class Foreign(logging.Handler):
 
 def _describe_end(place: Path) -> str:
     """Return how many jobs of the last run are done, and how long that took."""
-    from unglow.reporting.runs import Runs  # noqa: PLC0415 (loads numpy)
+    from unglow.results.runs import Runs  # loads numpy
 
     last = Runs.read(place).last
     if last is None:

@@ -1,7 +1,5 @@
 """unglow: remove autofluorescence from microscopy images, in a memory budget of your choice."""
 
-from importlib import import_module
-
 __version__ = "0.1.0"
 
 __all__ = [
@@ -15,20 +13,32 @@ __all__ = [
     "span",
     "subtract",
 ]
-_MODULES = {
-    "open_difference": "unglow.photometry.difference",
-    "open_results": "unglow.results.directory",
-    "open_run": "unglow.reporting.runs",
-    "list_runs": "unglow.reporting.runs",
-    "measure": "unglow.jobs.outside.measure",
-    "run": "unglow.results.start",
-    "subtract": "unglow.results.start",
-    "span": "unglow.telemetry.recording",
-}
 
 
 def __getattr__(name: str) -> object:
     """Import what others call only when they ask for it: jobs and commands start quickly."""
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'unglow' has no attribute '{name}'")
+    if name not in __all__:
+        raise AttributeError(f"module 'unglow' has no attribute '{name}'")
+    if name in ("open_run", "list_runs"):
+        from unglow.results import runs
+
+        return getattr(runs, name)
+    if name in ("run", "subtract"):
+        from unglow.results import start
+
+        return getattr(start, name)
+    if name == "open_results":
+        from unglow.results.directory import open_results
+
+        return open_results
+    if name == "open_difference":
+        from unglow.photometry.difference import open_difference
+
+        return open_difference
+    if name == "measure":
+        from unglow.monitor.measure import measure
+
+        return measure
+    from unglow.telemetry.recording import span
+
+    return span

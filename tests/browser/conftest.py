@@ -11,8 +11,8 @@ from made_results import made_pair, refused
 from pages import CHROMIUM, Opened
 from served_sites import free_port, served
 
-from unglow.reporting.html.live_site import Site
-from unglow.viewer.site import NAME, Viewer
+from unglow.pages.report.live_site import Site
+from unglow.pages.viewer.site import NAME, Viewer
 
 SUMMARY = """\
 sample\tdye\tstatus\treasons\tcandidates

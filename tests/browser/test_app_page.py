@@ -9,13 +9,16 @@ from functools import partial
 
 import pytest
 import yaml
+from keyboard import focus, reach, said, walk
+from sentences import long_sentences
 from served_sites import free_port, served
 from viewer_hands import press
 
-from unglow.app import site as app
-from unglow.app.workplace import Workplace
-from unglow.reporting.html.live_site import Site
-from unglow.viewer import site as viewer
+from unglow.pages.app import site as app
+from unglow.pages.app.workplace import Workplace
+from unglow.pages.report.live_site import Site
+from unglow.pages.viewer import site as viewer
+from unglow.review.decisions import read_decisions
 
 READY = "document.documentElement.dataset.ready"
 
@@ -41,8 +44,8 @@ def show(tab, work):
     """A function that opens the app of the directory in the tab."""
     with ExitStack() as stack:
 
-        def opened(place=work):
-            made = partial(app.App, workplace=Workplace(place))
+        def opened(place=work, folders=()):
+            made = partial(app.App, workplace=Workplace(place, folders))
             site = Site([place / "results"], {app.NAME: made, viewer.NAME: viewer.Viewer})
             server = stack.enter_context(served(site, free_port(), same_user=True))
             tab.complaints.clear()
@@ -61,6 +64,56 @@ def write(tab, field, text):
     """Write into a field as a hand does."""
     tab.run(f"{field}.focus(); {field}.select && {field}.select()")
     tab.type(text)
+
+
+def unfold_settings(tab):
+    tab.run("void (document.querySelector('#settings details').open = true)")
+
+
+def test_two_images_that_are_clicked_are_a_pair(tab, show, work):
+    show()
+    tab.run("document.querySelector('input[name=folder]').click()")
+    tab.wait("document.querySelectorAll('#names .thumbs button').length === 2")
+    for n in (1, 0):  # whatever is clicked last: the first one is pre
+        tab.run(f"document.querySelectorAll('#names .thumbs button')[{n}].click()")
+    for n, name in enumerate(("Rock 7", "SYTO9")):
+        write(tab, f"document.querySelectorAll('#names form input')[{n}]", name)
+    press(tab, "These two are a pair")
+    tab.wait("unglow.state.pairs.length === 1")
+    header, row = (work / "config" / "samples.tsv").read_text().splitlines()
+    assert dict(zip(header.split("\t"), row.split("\t"), strict=False)) == {
+        "sample": "Rock 7",
+        "dye": "SYTO9",
+        "pre": "photos/Rock<7>_untreated_SYTO9.tif",
+        "post": "photos/Rock<7>_treated_SYTO9.tif",
+    }
+    assert "not used" not in text_of(tab, "names")
+    assert "unglow init" not in text_of(tab, "names")
+    tab.click(*tab.middle("#commands"))
+    assert "unglow init" in text_of(tab, "names")
+    assert not tab.complaints
+
+
+def test_of_images_that_are_not_read_only_their_export_is_said(tab, show, tmp_path):
+    for name in ("empty", "photos"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "photos" / "scan_pre_GFP.czi").touch()
+    show(tmp_path / "empty", [tmp_path / "photos"])
+    assert "bfconvert" in text_of(tab, "images")
+    assert "Put some into" not in text_of(tab, "images")
+
+
+def test_settings_come_after_the_first_result_with_the_width_that_was_measured(tab, show):
+    show()
+    opened = "document.querySelector('#settings details').open"
+    pair = {"status": "suspect", "details": [{"key": "spot_width"}], "spot_width_px": 7.94}
+    tab.run(f"void unglow.settings.advise([{json.dumps({'status': 'running'})}])")
+    assert not tab.run(opened)
+    tab.run(f"void unglow.settings.advise([{json.dumps(pair | {'searched_width_px': 3})}])")
+    assert tab.run(opened)
+    press(tab, "Use 7.9")
+    assert tab.run("document.getElementById('key-detect.fwhm_px').value") == "7.9"
+    assert "1 change not saved" in text_of(tab, "settings")
 
 
 def test_from_a_folder_of_odd_names_to_results(tab, show, work):
@@ -89,6 +142,7 @@ def test_from_a_folder_of_odd_names_to_results(tab, show, work):
     tab.wait("unglow.state.pairs.length === 1")
     assert (work / "config" / "samples.tsv").read_text().splitlines()[1].startswith("Rock 7\tSYTO9")
 
+    unfold_settings(tab)
     write(tab, "document.getElementById('key-detect.fdr')", "2")
     press(tab, "Save")
     tab.wait("document.querySelector('#settings [role=alert]').innerText.includes('detect.fdr')")
@@ -107,6 +161,10 @@ def test_from_a_folder_of_odd_names_to_results(tab, show, work):
     press(tab, "Run")
     tab.wait("unglow.run.running && unglow.news.now.length", 120)
     press(tab, "Stop")
+    press(tab, "Back")  # it asks first
+    assert tab.run("unglow.run.running")
+    press(tab, "Stop")
+    press(tab, "End them now")
     tab.wait("!unglow.run.running", 300)
     press(tab, "Run")
     tab.wait(
@@ -136,41 +194,84 @@ def test_from_a_folder_of_odd_names_to_results(tab, show, work):
     tab.wait("document.title.includes('Rock 7')")
 
 
-def test_patterns_add_to_each_other_and_the_keyboard_keeps_its_place(tab, show, work):
+def test_from_a_folder_to_a_judged_candidate_by_keys_alone(tab, show, work):
     for name in ("Rock8-after-DAPI.tif", "Rock8-before-DAPI.tif"):
         shutil.copy(next((work / "photos").iterdir()), work / "photos" / name)
     show()
-
-    def focused():
-        return tab.run("document.activeElement.textContent || document.activeElement.name")
-
-    def go_to(text):
-        for _ in range(200):
-            tab.key("Tab")
-            if focused() == text:
-                return
-        raise AssertionError(f"{text} cannot be reached with the keyboard")
-
-    tab.run("document.querySelector('input[name=folder]').focus()")
+    tab.run("document.querySelector('input[name=folder]').checked = false")
+    reach(tab, "photos")
     tab.key(" ")
-    tab.wait("unglow.state.raw === 'photos'")
-    assert focused() == "folder"
-    go_to("Name the images")
+    tab.wait("unglow.state.raw === 'photos'", 60)
+    assert tab.run("document.activeElement.name") == "folder"
+    reach(tab, "Name the images")
     tab.key("Enter")
-    tab.wait("unglow.names.editor && unglow.names.editor.preview.innerText.includes('photos DAPI')")
-    write(tab, "unglow.names.editor.pattern", "Rock<{sample}>_{prepost}_{dye}")
-    write(tab, "unglow.names.editor.pre", "untreated")
-    write(tab, "unglow.names.editor.post", "treated")
+    tab.wait(
+        "unglow.names.editor && unglow.names.editor.preview.innerText.includes('photos DAPI')", 60
+    )
+    tab.type("Rock<{sample}>_{prepost}_{dye}")
+    for field, words in (("Words for pre", "untreated"), ("Words for post", "treated")):
+        reach(tab, field)
+        tab.type(words)
     tab.key("Enter")
-    tab.wait("document.querySelector('#names').innerText.includes('make 2 pairs')")
+    tab.wait("document.querySelector('#names').innerText.includes('make 2 pairs')", 60)
     assert "fits 2 of 4 images" in text_of(tab, "names")
-    go_to("Write the sample sheet")
+    for role in ("untreated", "treated"):  # the others are one image twice
+        reach(tab, f"What Rock8-{'before' if role == 'untreated' else 'after'}-DAPI.tif is")
+        tab.key("Home")
+    tab.wait("document.querySelector('#names').innerText.includes('make 1 pair')", 60)
+    reach(tab, "Write the sample sheet")
     tab.key("Enter")
-    tab.wait("unglow.state.pairs.length === 2")
+    tab.wait("!unglow.names.editor && unglow.state.pairs[0].dye === 'SYTO9'", 60)
     assert tab.run("document.activeElement.closest('section').id") == "names"
-    go_to("Check")
+    reach(tab, "Check")  # the link to the step, then its button
+    tab.key("Enter")
+    reach(tab, "Check")
     tab.key("Enter")
     tab.wait("document.querySelector('#check').innerText.includes('a run would start')", 120)
+
+    reach(tab, "Run")
+    tab.key("Enter")
+    tab.wait("!unglow.run.stop.disabled", 120)
+    reach(tab, "Stop")
+    tab.key("Enter")
+    tab.wait("Boolean(document.querySelector('dialog[open]'))", 20)
+    tab.key("Escape")
+    assert tab.run("!document.querySelector('dialog[open]')")
+    assert focus(tab) == "Stop"
+    tab.wait("!unglow.run.folded.hidden", 60)
+    reach(tab, "What the run prints")
+    tab.key("Enter")
+    assert tab.run("unglow.run.folded.open")
+    tab.wait("!unglow.run.running && unglow.news.pairs.length && unglow.news.now.length === 0", 600)
+    assert focus(tab) == "What the run prints"  # whatever was drawn again meanwhile
+    assert long_sentences(said(tab), wrapped=True) == []  # with what a terminal shows
+    tab.wait("document.querySelector('#results .card img').src.startsWith('data:image')", 60)
+    assert walk(tab) == []
+
+    reach(tab, "Open the viewer")
+    tab.key("Enter")
+    tab.wait("document.querySelector('#view') && window.unglow && unglow.settled", 120)
+    tab.wait("document.querySelectorAll('.table .line').length > 1", 60)
+    assert long_sentences(said(tab)) == []
+    assert walk(tab) == []
+    reach(tab, "Overlays")
+    tab.key("Enter")
+    reach(tab, "residual blocks")
+    tab.key(" ")
+    assert tab.run("unglow.address.marks").count("blocks") == 1
+    assert tab.run("document.activeElement.name") == "blocks"
+    tab.key("Escape")
+    assert focus(tab).startswith("Overlays")
+    reach(tab, "About")
+    tab.key("Enter")
+    assert focus(tab) == "About"
+    reach(tab, "Candidates")
+    tab.key("Enter")
+    tab.key("n")
+    tab.key("a")
+    tab.wait("document.querySelector('.chosen [role=alert]').innerText === 'Saved.'", 60)
+    (decided,) = (work / "results").glob("*/*/review.csv")
+    assert [one.decision for one in read_decisions(decided)] == ["accepted"]
 
 
 def test_another_page_and_an_editor_are_followed(tab, show, work):
@@ -179,6 +280,7 @@ def test_another_page_and_an_editor_are_followed(tab, show, work):
     (work / "config" / "config.yaml").write_text("raw: photos\ndetect: {fdr: 0.2}\n")
     tab.wait("unglow.state.raw === 'photos'", 60)
     tab.wait("document.getElementById('key-detect.fdr').value === '0.2'", 60)
+    unfold_settings(tab)
     write(tab, "document.getElementById('key-detect.fdr')", "0.3")
     (work / "config" / "config.yaml").write_text("raw: photos\ndetect: {fdr: 0.4}\n")
     press(tab, "Save")
@@ -199,6 +301,7 @@ HOLD = """
 @pytest.mark.parametrize("config", ["raw: photos\n", "detect: {fdr: 0.4}\n"])
 def test_a_late_answer_takes_nothing_from_who_writes_meanwhile(tab, show, work, config):
     show()
+    unfold_settings(tab)
     field = "document.getElementById('key-detect.fdr')"
     tab.run(HOLD)
     (work / "config").mkdir()

@@ -7,7 +7,7 @@ import re
 import pytest
 from made_telemetry import Made, end, profile
 
-from unglow.reporting.html.report import write_report
+from unglow.pages.report.report import write_report
 
 NASTY = "<img src=x onerror=document.title='owned'>"
 

@@ -19,9 +19,9 @@ from made_telemetry import WALL, Made, end, job, profile, sample, state, summary
 from running_jobs import held
 from served_sites import free_port, served
 
-from unglow.reporting import runs
-from unglow.reporting.html.live_answers import JSON, Answer
-from unglow.reporting.html.live_site import Site
+from unglow.pages.report.live_answers import JSON, Answer
+from unglow.pages.report.live_site import Site
+from unglow.results import runs
 from unglow.telemetry.reading.plan import Machine
 
 NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"

@@ -14,10 +14,9 @@ import pytest
 from real_runs import BIN, PROJECT, TABLES, command
 from served_sites import free_port, served
 
-from unglow.app import site as app
-from unglow.app.workplace import Workplace
-from unglow.reporting.html.live_site import Site
-from unglow.reporting.html.report import write_report
+from unglow.pages.app import site as app
+from unglow.pages.app.workplace import Workplace
+from unglow.pages.report.live_site import Site
 from unglow.results import read_summary
 
 pytestmark = pytest.mark.slow
@@ -97,12 +96,6 @@ def test_the_table_says_so_since_the_run_began_also_without_telemetry(stopped, t
     rows = read_summary(work / "results" / "summary.tsv")
     assert [row["outdated"] for row in rows] == [CHANGE] * PAIRS
     assert {*outdated_in(work)} >= old_of(work)
-
-
-def test_report_says_which(stopped, browse):
-    seen = browse(write_report(stopped / "results"))
-    marked = outdated_in(stopped)
-    assert seen.text.count(f"Outdated: {CHANGE}.") >= len(marked)
 
 
 def test_viewer_says_which(stopped, view):

@@ -7,6 +7,7 @@ import re
 import time
 
 import pytest
+from keyboard import focus, reach, said, walk
 from made_results import drawn_figure, made_pair
 from made_telemetry import (
     COLUMNS,
@@ -21,12 +22,13 @@ from made_telemetry import (
     step_end,
     summary,
 )
+from sentences import long_sentences
 
 from unglow.core import rounding
 from unglow.core.reasons import explain
-from unglow.reporting.html.page_model import build_comparison
-from unglow.reporting.html.report import asset, page, write_report
-from unglow.reporting.html.run_comparison import runs_of, select_runs
+from unglow.pages.report.page_model import build_comparison
+from unglow.pages.report.report import asset, page, write_report
+from unglow.pages.report.run_comparison import runs_of, select_runs
 
 NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"
 
@@ -170,19 +172,6 @@ def test_a_thousand_jobs_are_reported_and_drawn_soon_enough(tmp_path, browse):
     assert "11 failed" not in opened.text
 
 
-def test_the_report_shows_the_run_that_did_the_work_and_no_incident_that_healed(made, tab):
-    made.attempt("register", 2.0, sample(2.9, 390), end(3.0, "memory", message="too little"))
-    made.attempt("register", 5.5, sample(2.0, 300), end(3.0), number=2)
-    made.run({"kind": "end", "t": 2.0, "wall": WALL + 102, "outcome": "ok"}, start=100)
-    made.attempt("verdict", 100.5, sample(0.1, 20), end(1.0), sample="")
-    tab.open(write_report(made.results).absolute().as_uri())
-    tab.wait("document.documentElement?.dataset.ready")
-    assert tab.run("document.querySelector('.tile .value').textContent") == "1 of 1"
-    assert tab.run("document.querySelector('.tile .more').textContent").endswith("none failed")
-    assert tab.run("unglow.view.resources.chosenRun") == 0
-    assert tab.run("document.querySelector('#incidents') === null")
-
-
 def test_compared_runs_are_drawn(tmp_path, browse):
     places = [
         many(tmp_path / name / "results", jobs=20, cores=c).results
@@ -190,7 +179,7 @@ def test_compared_runs_are_drawn(tmp_path, browse):
     ]
     place = tmp_path / "compare.html"
     named = select_runs([runs_of(place) for place in places])
-    model = build_comparison({one.name: one.run for one in named})
+    model = build_comparison(named)
     place.write_text(page(model, title="unglow compare"))
     text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", place.read_text())
     waits = "while (!document.documentElement.dataset.ready) await new Promise(setTimeout);"
@@ -293,6 +282,92 @@ def test_numbers_and_help_of_a_reason_are_folded_under_its_sentence(tmp_path, ta
     assert tab.complaints == []
 
 
+def test_two_pairs_have_a_table_above_their_cards_and_the_third_reason_is_folded(tmp_path, tab):
+    reasons = [explain("torn", at=(300, 200), count=12, limit=1.0), explain("mirrored")]
+    reasons.append(explain("scatter", spread=4.7))
+    rows = [
+        {"sample": name, "dye": "D", "status": status, "candidates": "9", "reasons": "", "gain": g}
+        for name, status, g in (("a", "ok", "1.3"), ("b'\"]", "suspect", "1.2"))
+    ]
+    for row in rows:
+        made_pair(tmp_path / "results" / row["sample"] / "D")
+    rows[1]["reasons"] = " ".join(reasons)
+    file = tmp_path / "results" / rows[1]["sample"] / "D" / "details/detection.json"
+    record = json.loads(file.read_text()) | {"reasons": [one.to_plain() for one in reasons]}
+    file.write_text(json.dumps(record))
+    summary(tmp_path / "results", *rows)
+    tab.complaints.clear()
+    tab.open(write_report(tmp_path / "results").absolute().as_uri())
+    tab.wait("document.querySelectorAll('article.pair').length === 2")
+    listed = "[...document.querySelectorAll('.batch tr.link')].map((l) => l.dataset.name)"
+    assert tab.run(listed) == ["b'\"] D", "a D"]  # what needs a look comes first
+    head = "[...document.querySelectorAll('.batch th button')].find((b) => b.innerText === 'gain')"
+    tab.run(f"{head}.click()")
+    assert tab.run(listed) == ["a D", "b'\"] D"]
+    assert tab.run("window.scrollY") == 0
+    tab.run("[...document.querySelectorAll('.batch tr.link')].at(-1).click()")
+    tab.wait("window.scrollY > 0")
+    seen = "[...document.querySelectorAll('article .reason')].filter((r) => r.checkVisibility())"
+    assert tab.run(f"{seen}.length") == 2
+    assert tab.complaints == []
+
+
+def test_a_report_is_read_by_keys_alone(made, tab):
+    for name in "ab":
+        made_pair(made.results / name / "D")
+    made.attempt("register", 2.0, sample(0.1, 50), end(3.0))
+    made.attempt("register", 5.0, sample(0.1, 50), end(3.0), sample="s2")
+    reason = explain("torn", at=(300, 200), count=12, limit=1.0)
+    file = made.results / "b" / "D" / "details/detection.json"
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps(record | {"reasons": [reason.to_plain()]}))
+    rows = [
+        {"sample": name, "dye": "D", "status": status, "reasons": why, "gain": gain}
+        for name, status, why, gain in (("a", "ok", "", "1.3"), ("b", "suspect", reason, "1.2"))
+    ]
+    summary(made.results, *rows)
+    tab.complaints.clear()
+    tab.open(write_report(made.results).absolute().as_uri())
+    tab.wait("document.querySelector('.main-picture img')?.naturalWidth", 60)
+
+    order = "[...document.querySelectorAll('.batch tr.link')].map((l) => l.dataset.name)"
+    reach(tab, "gain")
+    for by, names in (("descending", ["a D", "b D"]), ("ascending", ["b D", "a D"])):
+        tab.key("Enter")
+        assert tab.run(order) == names
+        assert tab.run("document.activeElement.closest('th').ariaSort") == by
+    reach(tab, "Open b D")
+    tab.key("Enter")
+    assert focus(tab) == "b D"
+    reach(tab, reason)
+    tab.key("Enter")
+    assert reason.numbers in tab.run("document.querySelector('#pairs').innerText")
+
+    reach(tab, "difference")
+    tab.key("Enter")
+    shown = "document.querySelector('dialog[open] .bar b').innerText"
+    seen = [tab.run(shown)]
+    for _ in range(2):  # the second time what had the focus was drawn again
+        tab.key("ArrowRight")
+        seen.append(tab.run(shown))
+    assert len(set(seen)) == 3
+    reach(tab, "1 : 1")
+    tab.key(" ")
+    assert tab.run("document.querySelector('dialog img').className") == "full"
+    tab.key("Escape")
+    assert tab.run("!document.querySelector('dialog[open]')")
+    assert focus(tab).startswith("difference")
+
+    reach(tab, "Time and memory")
+    tab.key("Enter")
+    reach(tab, "Charts")
+    tab.key("ArrowRight")
+    assert "register" in tab.run("document.querySelector('.panel h3').innerText")
+    assert long_sentences(said(tab)) == []  # unfolded
+    assert walk(tab) == []
+    assert tab.complaints == []
+
+
 @pytest.fixture
 def batch(made, tab):
     """A report of 30 pairs, two of which failed or have an unusual gain, opened in the tab."""
@@ -338,7 +413,8 @@ def test_of_many_pairs_those_that_need_a_look_come_first(batch):
     assert len(names) == 30
     why = batch.run("[...document.querySelectorAll('.batch .why')].map((w) => w.textContent)")
     assert why[0] == f"no overlap {NASTY}"
-    assert why[2].startswith("gain 2.500 (robust z +")
+    assert why[2].startswith("gain 2.500 (")
+    assert "above the others" in why[2]
     assert why[3] == ""
     assert batch.run("document.querySelectorAll('.batch .odd').length") == 1
     assert batch.run("document.querySelectorAll('.pair').length") == 0
@@ -388,15 +464,15 @@ def test_spoilt_shares_are_a_column_a_filter_and_a_sentence(batch):
 
 
 def test_a_row_of_many_opens_by_keys_and_shows_its_pictures(batch):
-    batch.run("document.querySelectorAll('.batch tr.link')[2].focus()")
-    assert batch.run("document.activeElement.dataset.name") == "s05 SYTO9"
+    batch.run("document.querySelectorAll('.batch tr.link .open')[2].focus()")
+    assert batch.run("document.activeElement.closest('tr').dataset.name") == "s05 SYTO9"
     batch.key("Enter")
     batch.wait("document.querySelector('.batch .pair .thumb img')?.naturalWidth === 500")
     assert batch.run("document.activeElement.ariaExpanded") == "true"
     batch.run("document.querySelector('.thumb').click()")
     batch.wait("document.querySelector('dialog[open] img').naturalWidth === 500")
     batch.key("Escape")
-    batch.run("document.querySelector('.batch tr.link[aria-expanded=true]').focus()")
+    batch.run("document.querySelector('.batch .open[aria-expanded=true]').focus()")
     batch.key("Enter")
     assert batch.run("document.querySelectorAll('.batch .pair').length") == 0
     assert batch.complaints == []

@@ -6,9 +6,9 @@ import pytest
 from devtools import leave
 from made_slides import made_slide
 
-from unglow.reporting.html.report import write_report
-from unglow.reporting.marker_rows import SlideEntry
-from unglow.reporting.summary import write_summary
+from unglow.pages.report.report import write_report
+from unglow.results.marker_rows import SlideEntry
+from unglow.results.summary import write_summary
 
 MARKERS = ("CD3", "CD8", "CD4", "CD20", "CD45", "PCNA", "Ki/67")
 
@@ -52,7 +52,11 @@ def test_each_marker_can_be_looked_at_before_and_after(tab):
     tab.run("document.querySelector('.batch tr.link[data-name=\"s1 CD8\"]').click()")
     tab.wait("document.querySelectorAll('.detail .thumb').length === 4", 30)
     card = tab.run("document.querySelector('.detail').textContent")
-    for part in ("gain expected by exposure1.500", "residual shift0.050 px", "clipped43 %"):
+    for part in (
+        "gain expected from exposure times1.500",
+        "remaining shift0.050 px",
+        "clipped43 %",
+    ):
         assert part in card
     assert "open in the viewer" not in card
     tab.run("document.querySelector('.detail .thumb').click()")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from made_telemetry import WALL, Made, end, sample
 
-from unglow.reporting.html.report import write_report
+from unglow.pages.report.report import write_report
 
 # The colour of a canvas' pixel at a place of the window.
 COLOUR = """

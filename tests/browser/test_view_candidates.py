@@ -35,8 +35,14 @@ def opened(view, work, **state):
 
 
 def candidates(pair):
+    """Return the rows as they are listed: the most significant first."""
     with (pair / "candidates.csv").open(newline="") as stream:
-        return list(csv.DictReader(stream))
+        return sorted(csv.DictReader(stream), key=lambda row: -float(row["snr"]))
+
+
+def ids_of(pair, count):
+    """Return the ids of the first rows."""
+    return [int(row["id"]) for row in candidates(pair)[:count]]
 
 
 def decided(pair):
@@ -58,26 +64,26 @@ def test_keys_go_from_candidate_to_candidate(looked_at):
         assert (seen["x"], seen["y"]) == pytest.approx((float(row["x"]), float(row["y"])), abs=0.1)
         assert seen["zoom"] >= 4
     tab.key("p")
-    tab.wait(f"{SOURCE} === '1'")
+    tab.wait(f"{SOURCE} === '{rows[0]['id']}'")
     tab.wait("document.querySelectorAll('.stamps canvas').length >= 3")
     first = rows[0]
     text = tab.run("document.querySelector('.values').innerText")
     assert f"{float(first['x']):.2f} ± {float(first['x_err']):.2f} px" in text
     tab.run("document.querySelector('.table').focus()")
     tab.key("ArrowDown")
-    tab.wait(f"{SOURCE} === '2'")
-    assert tab.run(CHOSEN) == "2"
+    tab.wait(f"{SOURCE} === '{rows[1]['id']}'")
+    assert tab.run(CHOSEN) == rows[1]["id"]
     assert tab.complaints == []
 
 
 def test_the_table_is_sorted_and_filtered(looked_at):
     tab, pair = looked_at
-    rows = candidates(pair)
-    by_snr = sorted(rows, key=lambda row: -float(row["snr"]))
-    tab.run(
-        "[...document.querySelectorAll('.head button')].find((b) => b.innerText === 'S/N').click()"
-    )
+    rows = by_snr = candidates(pair)
     assert tab.run(LISTED) == [int(row["id"]) for row in by_snr]
+    head = "[...document.querySelectorAll('.head button')]"
+    tab.run(f"{head}.find((b) => b.innerText === 'id').click()")
+    assert tab.run(LISTED) == sorted(int(row["id"]) for row in rows)
+    tab.run(f"{head}.find((b) => b.innerText.startsWith('S/N')).click()")
     assert tab.run(LINES)[0][0] == by_snr[0]["id"]
     least = float(by_snr[3]["snr"])
     tab.run(
@@ -102,27 +108,29 @@ def test_the_table_is_sorted_and_filtered(looked_at):
 def test_a_decision_is_saved_at_once_and_undone(looked_at):
     tab, pair = looked_at
     first, second, third = candidates(pair)[:3]
+    ids = ids_of(pair, 3)
     tab.key("n")
     tab.key("r")
     wait_saved(tab)
-    assert decided(pair) == {1: "rejected"}
+    assert decided(pair) == {ids[0]: "rejected"}
+    tab.wait("document.querySelector('.chosen [role=alert]').innerText === 'Saved.'")
     decision = read_decisions(pair / "review.csv")[0]
     assert (decision.x, decision.y) == pytest.approx((float(first["x"]), float(first["y"])))
     assert tab.run(SOURCE) == second["id"]  # it goes on by itself
     tab.key("a")
     tab.key("u")
     wait_saved(tab)
-    assert decided(pair) == {1: "rejected", 2: "accepted", 3: "unsure"}
+    assert decided(pair) == dict(zip(ids, ("rejected", "accepted", "unsure"), strict=True))
     assert "3 decided · 1 accepted · purity 0.50" in tab.run(
         "document.querySelector('.counts').innerText"
     )
     tab.key("z")
     wait_saved(tab)
-    assert decided(pair) == {1: "rejected", 2: "accepted"}
+    assert decided(pair) == {ids[0]: "rejected", ids[1]: "accepted"}
     assert tab.run(SOURCE) == third["id"]
     tab.key("Z", "shift")
     wait_saved(tab)
-    assert decided(pair)[3] == "unsure"
+    assert decided(pair)[ids[2]] == "unsure"
     tab.key("c")
     tab.key("m")
     tab.type("a fold, “perhaps”")
@@ -141,8 +149,9 @@ def test_those_that_are_decided_leave_a_list_of_the_undecided(looked_at):
         tab.key("a")
         wait_saved(tab)
         assert len(tab.run(LISTED)) == left
-    assert decided(pair) == {1: "accepted", 2: "accepted", 3: "accepted"}
-    assert tab.run(SOURCE) == "4"
+    *first, fourth = ids_of(pair, 4)
+    assert decided(pair) == dict.fromkeys(first, "accepted")
+    assert tab.run(SOURCE) == str(fourth)
 
 
 def test_a_mark_is_clicked(looked_at):
@@ -166,7 +175,7 @@ def test_a_link_leads_to_the_candidate(view, small_work):
     row = candidates(small_work / "results" / "phantom" / "SYTO9")[2]
     tab = opened(view, small_work, source=row["id"])
     tab.wait(f"unglow.settled && Math.abs(unglow.panes[0].place().x - {row['x']}) < 0.1", 120)
-    assert tab.run(CHOSEN) == "3"
+    assert tab.run(CHOSEN) == row["id"]
 
 
 def test_what_cannot_be_saved_is_said_and_kept(looked_at):
@@ -181,7 +190,7 @@ def test_what_cannot_be_saved_is_said_and_kept(looked_at):
     (pair / "review.csv").unlink()
     tab.run("document.querySelector('.chosen [role=alert] button').click()")
     wait_saved(tab)
-    assert decided(pair) == {1: "rejected"}
+    assert decided(pair) == {ids_of(pair, 1)[0]: "rejected"}
     assert tab.run(LINES)[0][-1] == "rejected"
 
 
@@ -198,10 +207,11 @@ def test_what_another_browser_decides_is_seen(looked_at):
         f"{{'Content-Type': 'application/json'}}, body: {json.dumps(sent)}}}).then((r) => r.status)"
     )
     tab.run("void window.dispatchEvent(new Event('focus'))")
-    tab.wait(f"{PANEL}.list.decided[4] === 2")
+    ids = ids_of(pair, 5)
+    tab.wait(f"{PANEL}.list.decided[{PANEL}.list.row({ids[4]})] === 2")
     tab.key("u")
     wait_saved(tab)
-    assert decided(pair) == {1: "accepted", 2: "unsure", 5: "rejected"}
+    assert decided(pair) == {ids[0]: "accepted", ids[1]: "unsure", ids[4]: "rejected"}
 
 
 def about(row):
@@ -212,10 +222,10 @@ def test_read_only_results_are_looked_at_only(view, small_work, monkeypatch):
     pair = small_work / "results" / "phantom" / "SYTO9"
     why = f"{pair} may not be written."
     # root may write anywhere, so that permissions alone would not keep a test from it
-    monkeypatch.setattr("unglow.viewer.saving.why_not_writable", lambda *_: why)
+    monkeypatch.setattr("unglow.pages.viewer.saving.why_not_writable", lambda *_: why)
     tab = opened(view, small_work)
     tab.key("n")
-    tab.wait(f"{SOURCE} === '1'")
+    tab.wait(f"{SOURCE} === '{ids_of(pair, 1)[0]}'")
     assert tab.run("[...document.querySelectorAll('[data-decision]')].every((one) => one.disabled)")
     assert why in tab.run("document.querySelector('.chosen').innerText")
     tab.key("r")
@@ -229,14 +239,14 @@ def test_the_worst_block_and_the_keys(looked_at):
         used = [row for row in csv.DictReader(stream) if row["used"] == "1"]
     worst = max(used, key=lambda row: float(row["dx"]) ** 2 + float(row["dy"]) ** 2)
     tab.key("l")
-    tab.wait(f"unglow.message.innerText.startsWith('Residual block 1 of {len(used)}')")
+    tab.wait(f"unglow.message.innerText.startsWith('Residual 1 of {len(used)}')")
     seen = place_of(tab)
     assert (seen["x"], seen["y"]) == pytest.approx((float(worst["x"]), float(worst["y"])), abs=0.1)
     tab.key("l")
-    tab.wait(f"unglow.message.innerText.startsWith('Residual block 2 of {len(used)}')")
+    tab.wait(f"unglow.message.innerText.startsWith('Residual 2 of {len(used)}')")
     tab.key("?")
     known = tab.wait("document.querySelector('dialog[open] .keys').innerText")
-    assert "worst residual block" in known
+    assert "largest residual" in known
     assert "blink" in known
 
 
@@ -248,7 +258,7 @@ def test_a_pair_without_a_search_says_why(view, small_work):
     tab.wait("document.querySelector('.candidates').innerText.includes('has not been done')", 120)
     tab.key("n")
     tab.key("g")
-    tab.wait("unglow.message.innerText.startsWith('The brightest negatives are not known')", 120)
+    tab.wait("unglow.message.innerText.startsWith('Dark spots are not known')", 120)
     assert tab.complaints == []
 
 
@@ -257,7 +267,7 @@ def test_the_brightest_negative_is_looked_at(looked_at):
     found = json.loads((pair / "details/detection.json").read_text())["brightest_negatives"]
     assert found
     tab.key("g")
-    tab.wait(f"unglow.message.innerText.startsWith('Negative 1 of {len(found)}')", 120)
+    tab.wait(f"unglow.message.innerText.startsWith('Dark spot 1 of {len(found)}')", 120)
     seen = place_of(tab)
     assert (seen["x"], seen["y"]) == pytest.approx(tuple(found[0][:2]), abs=0.1)
 

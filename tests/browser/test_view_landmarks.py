@@ -154,9 +154,10 @@ def test_a_fit_says_where_the_partner_lies(landmarks):
     tab.key("m")
     press(tab, "Move together")
     tab.run("unglow.panes[0].go({ x: 380, y: 400 })")
-    tab.run("new Promise((done) => setTimeout(done, 300))")
-    place = tab.run("(({ x, y }) => [x, y])(unglow.panes[1].place(false))")
-    assert np.hypot(*(np.array(place) - PARTNERS[4])) < 15
+    x, y = PARTNERS[4]
+    tab.wait(
+        f"(({{ x, y }}) => Math.hypot(x - {x}, y - {y}))(unglow.panes[1].place(false)) < 15", 120
+    )
     tab.click(*spot(tab, 380, 410, 1))  # a turned image is pointed at as well
     x, y = tab.run(f"{PANEL}.marks.points[2].pre")
     assert np.hypot(x - 380, y - 410) < 2

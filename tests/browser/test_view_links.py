@@ -10,8 +10,8 @@ from made_results import made_pair, refused
 from served_sites import free_port, served
 
 from unglow.cli.pages import redirect_file
-from unglow.reporting.html.live_site import Site
-from unglow.viewer.site import NAME, Viewer
+from unglow.pages.report.live_site import Site
+from unglow.pages.viewer.site import NAME, Viewer
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from made_results import made_pair, made_sweep
 from viewer_hands import framed, picture_of, place_of, settled
 
 from unglow.core.windows import Window
-from unglow.io.zarr import StoreWriter, open_store
+from unglow.images.zarr import StoreWriter, open_store
 from unglow.photometry.difference import open_image
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from made_results import made_pair
-from viewer_hands import framed, press, settled
+from viewer_hands import framed, press, settled, spot
 
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
 
@@ -88,9 +88,51 @@ def test_no_control_fails_without_images(view, batch):
     assert not errors(tab)
 
 
+SHOWN = "unglow.shown.map(({ layer }) => layer.name)"
+
+
+def test_an_address_that_names_no_image_opens_the_difference_next_to_post(view, batch):
+    tab = view(batch, pair=DONE)
+    assert tab.run(SHOWN) == ["difference-linear", "post"]
+    tab.run("unglow.address.write()")
+    assert "a=difference-linear" in tab.run("location.hash")  # a link stays what it was
+    assert view(batch, pair=DONE, a="post").run(SHOWN) == ["post"]
+    assert tab.run("unglow.panels.open.name") == "candidates"
+    tab = view(batch, pair=FAILED)
+    assert tab.run(SHOWN) == ["post"]  # it has no difference
+    assert tab.run("unglow.panels.open.name") == "about"
+    assert tab.run("document.querySelector('.toolbar .badge').textContent") == "✕ failed"
+
+
+def test_the_panel_of_landmarks_changes_nothing_until_it_is_asked_to(view, batch):
+    tab = view(batch, pair=DONE)
+    tab.run("unglow.address.set({ panel: 'landmarks' })")
+    framed(tab)
+    assert tab.run(SHOWN) == ["difference-linear", "post"]
+    assert "candidates" in tab.run("unglow.address.marks")
+    tab.click(*spot(tab, 50, 50))
+    points = "unglow.panels.open.marks.points.length"
+    assert tab.run(points) == 0
+    press(tab, "Show both")
+    tab.wait("unglow.panels.open.views.areThere && unglow.settled", 120)
+    assert tab.run("unglow.shown.map(({ look }) => Boolean(look.own))") == [False, True]
+    tab.run("unglow.panes[0].whole()")
+    framed(tab)
+    tab.click(*spot(tab, 50, -20))
+    tab.wait("!unglow.message.hidden")
+    assert tab.run(points) == 0
+    tab.click(*spot(tab, 50, 50))
+    tab.wait(f"{points} === 1")
+    tab.run("unglow.address.set({ panel: 'about' })")
+    tab.wait("unglow.settled", 120)
+    assert tab.run(SHOWN) == ["difference-linear", "post"]
+    assert tab.run("JSON.stringify(unglow.address.get('look'))") == "{}"
+
+
 @pytest.mark.parametrize("zoom", [None, 1.5])
 def test_place_and_scale_stay_when_the_mode_changes(view, batch, zoom):
-    tab = view(batch, pair=DONE, **({} if zoom is None else {"x": 400, "y": 300, "zoom": zoom}))
+    place = {} if zoom is None else {"x": 400, "y": 300, "zoom": zoom}
+    tab = view(batch, pair=DONE, mode="single", **place)
     (start,) = places(tab)
     for mode in ("side by side", "one image", "swipe", "side by side", "blink", "one image"):
         press(tab, mode)
@@ -127,7 +169,7 @@ def test_facts_are_in_words_with_units(view, tmp_path):
     path = tmp_path / "C" / "DAPI" / "transform.json"
     transform = json.loads(path.read_text()) | {"shift_px": [123.456, -74.2]}
     path.write_text(json.dumps(transform))
-    tab = view(tmp_path, pair=DONE)
+    tab = view(tmp_path, pair=DONE, panel="about")
     rows = tab.run(
         "JSON.stringify([...document.querySelectorAll('.about .facts tr')].map((row) =>"
         " [...row.children].map((cell) => cell.textContent)))"

@@ -10,7 +10,7 @@ import pytest
 from real_runs import bytes_of, command
 from viewer_hands import hatched, press, spot
 
-from unglow.io.detection_results import read_candidates
+from unglow.images.detection_results import read_candidates
 from unglow.review.regions import change_regions
 
 pytestmark = pytest.mark.slow
@@ -198,7 +198,7 @@ def test_what_somebody_else_draws_is_kept_and_comes_with_the_focus(regions):
 
 def test_where_nothing_can_be_saved_it_says_so(view, small_work, monkeypatch):
     why = "results may not be written, so nothing can be saved there."
-    monkeypatch.setattr("unglow.viewer.saving.why_not_writable", lambda *_: why)
+    monkeypatch.setattr("unglow.pages.viewer.saving.why_not_writable", lambda *_: why)
     tab = view(small_work / "results", pair=PAIR, panel="regions")
     tab.wait(f"document.body.innerText.includes({json.dumps(why)})", 120)
     assert tab.run("[...document.querySelectorAll('.tools button')].every((b) => b.disabled)")

@@ -10,10 +10,10 @@ from made_slides import made_slide, register_cycle
 from viewer_hands import framed, has_colour, is_drawn_near, marks, settled, toggle_overlay
 
 from unglow.core.windows import Window
-from unglow.io.tiff.metadata import OmeChannel
-from unglow.io.tiff.tiles import OmeTiffSink
-from unglow.multiplexed.results import CycleState, SlideRecord
-from unglow.multiplexed.slide import Channel
+from unglow.images.slide_plan import Channel
+from unglow.images.tiff.metadata import OmeChannel
+from unglow.images.tiff.tiles import OmeTiffSink
+from unglow.results.slide_files import CycleState, SlideRecord
 from unglow.spoilt.outlines import report, write_places
 from unglow.spoilt.places import Places
 
@@ -59,14 +59,14 @@ def test_a_slide_opens_with_its_channels_and_presets(view, results):
     assert tab.run("unglow.pair.title") == "s1"
     titles = tab.run("unglow.pair.layers.map((layer) => layer.title)")
     assert titles == ["DAPI_1", "DAPI_2", "CD3", "CD8", "error of the map, cycle 2"]
-    assert tab.run("unglow.shown[0].look.map") == "#0000ff"  # nuclei are blue
+    assert tab.run("unglow.pair.layers[0].colour") == "#0000ff"  # nuclei are blue
     tabs = tab.run("[...document.querySelectorAll('.tabs button')].map((b) => b.textContent)")
     assert tabs == ["About", "Channels", "Spoilt"]
     assert "Cycle 3" in tab.run("document.querySelector('.about').textContent")
     titles = tab.run("unglow.pair.presets.map(({ title }) => title)")
     assert titles == ["DAPI_1 and DAPI_2", "nuclei of all cycles"]
-    tab.run("unglow.preset(unglow.pair.presets[0])")
-    tab.wait("unglow.settled && unglow.shown.length === 2")
+    tab.wait("unglow.settled && unglow.shown.length === 2")  # it opens with the first
+    assert tab.run("unglow.address.get('mode')") == "overlay"
     assert tab.run("unglow.shown.map(({ layer }) => layer.cycle)") == [1, 2]
     assert not tab.complaints
 

@@ -12,7 +12,7 @@ from viewer_hands import framed
 
 from unglow.cli import main
 from unglow.core.errors import UnglowError
-from unglow.viewer.static_site import write_site
+from unglow.pages.viewer.static_site import write_site
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -187,7 +187,7 @@ def causes_in(results: Path) -> dict[str, str]:
         for loss in job.losses.values()
     }
     attempts = (a for run in runs for a in run.attempts if a.outcome != "ok")
-    return lost | {a.attempt.title: a.outcome for a in attempts}
+    return lost | {a.title: a.outcome for a in attempts}
 
 
 def assert_registered_as_in(reference: Path, results: Path, samples: tuple[str, ...]) -> None:

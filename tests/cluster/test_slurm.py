@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+import shutil
 import signal
+from collections import Counter
 
 import pytest
 from a_slurm import FIRST, SAMPLES, SHORT, assert_registered_as_in, bytes_of, causes_in
+from real_runs import runs_of
+
+from unglow.core.printable import PREFLIGHT
 
 pytestmark = pytest.mark.workflow
 
@@ -53,3 +60,23 @@ def test_resume_after_snakemake_was_killed_ends_its_jobs_first(slurm, work, thre
     states = slurm.ask("sacct", "-X", "-n", "-P", "-j", ",".join(orphans), "-o", "State")
     assert {words[0] for words in states} == {"CANCELLED"}
     assert_registered_as_in(three_raw / "results", work / "results", SAMPLES)
+
+
+@pytest.mark.timeout(3000)
+def test_jobs_get_on_nodes_what_preflight_says(slurm, work) -> None:
+    for sample in SAMPLES[1:]:
+        shutil.rmtree(work / "raw" / sample)
+    asks = slurm.snakemake(*SHORT, "-n", "--logger=unglow")
+    line = f"{PREFLIGHT}=json {shlex.join(map(str, asks))} 2> /dev/null"
+    said = json.loads(slurm.command(work, "bash", "-c", line)[1])
+    known = {job for job, _ in slurm.ask("sacct", "-X", "-n", "-o", "JobID,ReqMem")}
+    code, text = slurm.command(work, *slurm.snakemake(*SHORT))
+    assert code == 0, text
+    lines = map(json.loads, runs_of(work / "results")[-1].read_text().splitlines())
+    jobs = {one["jobid"]: one for one in lines if one["kind"] == "job"}.values()
+    assert Counter((job["rule"], job["resources"]["mem_mb"]) for job in jobs) == Counter(
+        (job["rule"], job["mem_mb"]) for job in said["planned"]
+    )
+    asked = dict(slurm.ask("sacct", "-X", "-n", "-o", "JobID,ReqMem"))
+    largest = max(job["mem_mb"] for job in said["planned"])  # a small pair is one job of Slurm
+    assert [mb for job, mb in asked.items() if job not in known] == [f"{largest}M"]

@@ -77,7 +77,7 @@ def test_two_runs_at_once_are_one_run_and_one_sentence(work, expected):
             assert "was killed" not in text
             code, text = unglow(work, "resume")
             assert (code, f"process {process.pid}) has been running here" in text) == (2, True)
-            code, text = unglow(work, "clean")
+            code, text = unglow(work, "verify", "--clean")
             assert code == 0 or "has been running here" in text
         assert process.wait(1500) == 0
     assert bytes_of(work) == expected

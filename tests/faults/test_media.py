@@ -73,25 +73,6 @@ def test_a_raw_image_that_is_replaced_in_mid_run_never_gives_a_mixture(tmp_path,
     assert bytes_of(tmp_path) == bytes_of(alone)
 
 
-def test_a_damaged_chunk_is_found_repaired_and_made_again(finished, expected):
-    shard = finished / PAIR / "post.ome.zarr" / "0" / "c" / "0" / "0"
-    content = bytearray(shard.read_bytes())
-    content[len(content) // 2] ^= 1
-    shard.write_bytes(content)
-    code, text = unglow(finished, "verify")
-    assert code == 1
-    assert "post.ome.zarr: shard 0/c/0/0 is damaged" in text
-    assert "Nothing to be done" in snakemake(finished, *SHORT)[1]
-    code, text = unglow(finished, "verify", "--repair")
-    assert f"removed {PAIR / 'post.ome.zarr' / 'zarr.json'}" in text
-    code, text = snakemake(finished, *SHORT, PAIR / "post.ome.zarr" / "zarr.json")
-    assert code == 0, text
-    assert bytes_of(finished) == expected
-    code, text = unglow(finished, "verify")
-    assert code == 0
-    assert text.startswith("No problems found: ")
-
-
 def times(work, when):
     files = [path for path in (work / "results").rglob("*") if path.is_file()]
     subprocess.run(["touch", "-d", when, *files], check=True)
@@ -117,16 +98,6 @@ def test_a_raw_image_from_the_future_is_named_and_not_computed_for_ever(tmp_path
     assert post.name in text
 
 
-def test_status_shows_the_progress_of_each_pair(finished):
-    code, text = unglow(finished, "status")
-    assert code == 0, text
-    row = next(line.split() for line in text.splitlines() if "SYTO9" in line)
-    assert row[:3] == ["phantom", "SYTO9", "waiting"]
-    done, of = map(int, row[3].split("/"))
-    assert 0 < done < of
-    assert "align" in row[4]
-
-
 def test_clean_removes_what_was_left_and_nothing_else(finished, expected):
     pair = finished / PAIR
     (pair / ".pre.ome.zarr.0123456789ab.partial" / "0" / "c").mkdir(parents=True)
@@ -134,10 +105,10 @@ def test_clean_removes_what_was_left_and_nothing_else(finished, expected):
     (pair / ".transform.json.abc.partial").write_text("{")
     code, text = unglow(finished, "verify")
     assert (code, "2 files or directories were left behind" in text) == (1, True)
-    code, text = unglow(finished, "clean", "-n")
+    code, text = unglow(finished, "verify", "--clean", "-n")
     assert "2.5 MB would be removed." in text
     assert len(left_behind(finished)) == 2
-    code, text = unglow(finished, "clean")
+    code, text = unglow(finished, "verify", "--clean")
     assert code == 0
     assert "2.5 MB were removed." in text
     assert left_behind(finished) == []

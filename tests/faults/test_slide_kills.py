@@ -82,7 +82,7 @@ import sys
 
 class _Finder:
     def find_spec(self, name, path=None, target=None):
-        if name != "unglow.multiplexed.slide":
+        if name != "unglow.images.slide_plan":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from graphlib import CycleError, TopologicalSorter
@@ -17,37 +19,34 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 MAY = {
     "core": set(),
     "transform": {"core"},
+    "images": {"core"},
     "telemetry": {"core"},
-    "phantom": {"core", "transform", "io"},
-    "io": {"core", "transform"},
-    "memory": {"core", "io"},
+    "phantom": {"core", "images"},
+    "memory": {"core"},
+    "review": {"core", "images"},
     "jobs": {"core", "memory", "telemetry"},
     "registration": {"core", "memory", "transform"},
-    "photometry": {"core", "memory", "transform", "io"},
-    "review": {"core", "io"},
-    "spoilt": {"core", "memory", "io", "photometry"},
-    "detection": {"core", "memory", "transform", "io", "photometry", "review", "spoilt"},
-    "comparison": {
-        *("core", "transform", "io", "registration", "photometry", "review", "multiplexed"),
-        "results",
+    "photometry": {"core", "memory", "transform", "images"},
+    "spoilt": {"core", "memory", "photometry"},
+    "export": {"core", "memory", "transform", "images", "photometry"},
+    "detection": {"core", "memory", "transform", "images", "photometry", "review", "spoilt"},
+    "results": {
+        *("core", "transform", "images", "telemetry", "registration", "photometry", "review"),
     },
-    "export": {"core", "memory", "transform", "io", "photometry"},
-    "multiplexed": {
-        *("core", "memory", "transform", "io", "registration", "photometry", "spoilt", "export")
-    },
-    "results": {"core", "transform", "io", "photometry", "spoilt", "multiplexed"},
-    "reporting": {
-        *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),
-        *("comparison", "multiplexed", "spoilt", "results"),
-    },
+    "monitor": {"core", "telemetry", "jobs", "results"},
 }
-MAY["workflow"] = {*MAY} - {"phantom"}
-MAY["viewer"] = {*MAY} - {"phantom"}
-MAY["app"] = {*MAY} - {"phantom"}
-MAY["doctor"] = {"core", "telemetry", "jobs"}
-MAY["cli"] = {*MAY}
+MAY["figures"] = {*MAY["results"], "results"} - {"telemetry"}
+MAY["workflow"] = {*MAY} - {"phantom", "monitor", "export", "spoilt", "figures"}
+MAY["stages"] = MAY["workflow"] - {"results", "telemetry"} | {"spoilt"}
+MAY["slides"] = MAY["workflow"] - {"review"} | {"spoilt", "figures", "workflow"}
+MAY["pages"] = {*MAY} - {"phantom", "monitor", "memory"}
+MAY["cli"] = {*MAY, "wings"}
+#: Rooms that nothing imports but the commands, the rules and the face of the package.
+WINGS = {"monitor", "pages", "slides"}
+#: A module of two wings: it shows what one has made on the pages of the other.
+OF_TWO_WINGS = "unglow.pages.viewer.slide_layers"
 #: Modules at the top, which files of users and the package's own face need.
-AT_THE_TOP = {"unglow", "unglow.__main__", "unglow.machine"}
+AT_THE_TOP = {"unglow", "unglow.__main__", "unglow.machine", "unglow.wings"}
 MODULES = {
     ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(SRC.glob("unglow/**/*.py"))
@@ -98,6 +97,37 @@ def test_a_package_imports_only_what_it_may(name, imports):
     assert not wrong
 
 
+@pytest.mark.parametrize("wing", sorted(WINGS))
+def test_without_a_wing_all_else_can_be_imported(wing, tmp_path):
+    shutil.copytree(SRC / "unglow", tmp_path / "unglow")
+    shutil.rmtree(tmp_path / "unglow" / wing)
+    rest = [n for n in MODULES if n not in AT_THE_TOP and package(n) not in {wing, "cli"}]
+    rest = [name for name in rest if (wing, name) != ("slides", OF_TWO_WINGS)]
+    words = [sys.executable, "-c", f"from importlib import import_module as f; *map(f, {rest}),"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    words = [sys.executable, "-m", "unglow", "survey", "."]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+
+
+def test_only_one_module_of_the_pages_imports_slides(imports):
+    pages = {name: others for name, others in imports.items() if name.startswith("unglow.pages.")}
+    found = {name for name, others in pages.items() if any("unglow.slides." in o for o in others)}
+    assert found == {OF_TWO_WINGS}
+
+
+def test_there_are_nine_floors(imports):
+    """The longest chain of packages that import each other."""
+    below: dict[str, set[str]] = {name: set() for name in MAY}
+    for module in imports.keys() - AT_THE_TOP:
+        below[package(module)] |= {package(other) for other in imports[module] - AT_THE_TOP}
+    floors: dict[str, int] = {}
+    for name in TopologicalSorter({n: o - {n} for n, o in below.items()}).static_order():
+        floors[name] = 1 + max((floors[other] for other in below[name] - {name}), default=0)
+    assert max(floors.values()) == 9
+
+
 def test_there_is_no_circle(imports):
     try:
         TopologicalSorter(imports).prepare()
@@ -129,7 +159,7 @@ def test_only_one_module_prints(nodes):
 OPENING = {"read_text", "read_bytes", "imread", "TiffFile", "fromfile", "memmap", "loadtxt"}
 #: Modules that may call them, since what they open is never a file of a user or of results.
 OPENS = {
-    "unglow.app.workplace": "has flags of its own, which do not wait",
+    "unglow.pages.app.workplace": "has flags of its own, which do not wait",
     "unglow.core.archive": "opens entries of an archive that is open",
     "unglow.core.files": "has the only function that opens such files, and makes lock files",
     "unglow.core.machine": "reads what the kernel reports",
@@ -138,17 +168,15 @@ OPENS = {
     "unglow.core.kernels.building": "reads files of the package",
     "unglow.cli": "opens /dev/null",
     "unglow.cli.pages": "makes the file for the browser",
-    "unglow.io.tiff.opening": "looks at the file before tifffile opens it",
-    "unglow.io.zarr_array": "looks at files before TensorStore opens them, and opens entries",
-    "unglow.io.tiff.tiles": "works on what it has written just now",
+    "unglow.images.tiff.opening": "looks at the file before tifffile opens it",
+    "unglow.images.zarr_array": "looks at files before TensorStore opens them, and opens entries",
     "unglow.jobs.resume": "makes lock files, which nobody reads",
     "unglow.jobs.retries": "makes lock files, which nobody reads",
-    "unglow.phantom.pair": "works on what it has written just now",
     "unglow.photometry.arrays": "gives zarr what was looked at as the store was opened",
-    "unglow.reporting.html.report": "reads files of the package",
+    "unglow.pages.report.report": "reads files of the package",
     "unglow.telemetry.attempt_files": "has flags of its own, which do not wait",
     "unglow.telemetry.jsonl": "appends to files of its own, with flags that do not wait",
-    "unglow.viewer.served_files": "reads files of the package",
+    "unglow.pages.viewer.served_files": "reads files of the package",
 }
 
 
@@ -196,22 +224,22 @@ def test_files_of_users_and_of_results_are_opened_by_one_function(nodes):
 
 #: Modules that parse JSON files, with the only files that each one parses.
 PARSES = {
-    "unglow.io.pair_plan": "plan.json",
+    "unglow.images.pair_plan": "plan.json",
     "unglow.transform.transform": "transform.json",
     "unglow.photometry.gain.scale": "scale.json",
-    "unglow.io.detection_results": "detection.json",
-    "unglow.multiplexed.results": "slide.json, subtraction.json, and scale.json of slides",
-    "unglow.workflow.stages.slide_subtract": "state.json of parts of slides",
+    "unglow.images.detection_results": "detection.json",
+    "unglow.results.slide_files": "slide.json, subtraction.json, and scale.json of slides",
+    "unglow.slides.slide_subtract": "state.json of parts of slides",
     "unglow.telemetry.reading.pairs": "status and reasons, which all of these share",
     "unglow.workflow.verify": "documents of stores, and whether a file is JSON at all",
     "unglow.workflow.header_cache": "its own cache",
     "unglow.workflow.forecast": "its own times",
-    "unglow.reporting.html.thumbnails": "its own cache",
+    "unglow.pages.report.thumbnails": "its own cache",
     "unglow.phantom.truth": "its own file",
-    "unglow.io.zarr.layout": "documents of stores",
-    "unglow.io.zarr.reader": "documents of stores",
-    "unglow.io.zarr.ome_zarr_sink": "documents of stores",
-    "unglow.io.zarr_array": "documents of stores of others",
+    "unglow.images.zarr.layout": "documents of stores",
+    "unglow.images.zarr.reader": "documents of stores",
+    "unglow.images.zarr.ome_zarr_sink": "documents of stores",
+    "unglow.images.zarr_array": "documents of stores of others",
 }
 
 

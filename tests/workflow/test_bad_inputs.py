@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 
-import cv2
 import numpy as np
 import pytest
 import tifffile
-from real_runs import TABLES, command, images_of, refusal, snakemake, summary_of
+from real_runs import TABLES, command, images_of, snakemake, summary_of
 
 from unglow.core.windows import Window
-from unglow.io.zarr import open_store
+from unglow.images.zarr import open_store
 from unglow.photometry.difference import open_difference
 
 pytestmark = pytest.mark.workflow
@@ -48,44 +47,22 @@ def zoo(tmp_path_factory, small_raw):
     light = [np.uint8(250) - np.minimum(image, 240) for image in grey]
     pair("Bright", *light)
     pair("Mixed", light[0], grey_pre)
-    pair("Czi", pre_file=None)
-    (work / "raw" / "Czi" / "Czi_pre_SYTO9.czi").write_bytes(b"ZISRAWFILE")
     pair("Packed", pre_file=None)
     (work / "raw" / "Packed" / "Packed_pre_SYTO9.tif.gz").write_bytes(b"PK")
-    shutil.copytree(work / "raw" / "Packed", work / "raw" / "Both")
-    for path in (work / "raw" / "Both").iterdir():
-        path.rename(path.with_name(f"{path.name.partition('.')[0].replace('Packed', 'Both')}.mha"))
     pair("Cypress1")
     tifffile.imwrite(work / "whole.tif", grey_post, compression="lzw", rowsperstrip=16)
     whole = (work / "whole.tif").read_bytes()
     pair("Same", grey_post, grey_post)
     pair("Copy", grey_post, whole)
     pair("Truncated", whole[:100_000], grey_pre)
-    pair("CutHeader", whole[:6], grey_pre)
-    tifffile.imwrite(work / "stack.tif", np.stack([grey_post] * 3), imagej=True)
-    stack = (work / "stack.tif").read_bytes()
-    pair("Stack", stack[: int(0.6 * len(stack))], grey_pre)
-    pair("Zero", pre_file=b"")
-    pair("Random", pre_file=rng.bytes(5000))
-    pair("Picture", cv2.imencode(".png", grey_post)[1].tobytes(), grey_pre)
     pair("MissingPre", pre_file=None)
-    pair("Pages", *(np.stack([image * 0, image]) for image in grey))
-    pair("TwoPre")
-    shutil.copy(pre, work / "raw" / "TwoPre" / "again_pre_SYTO9.tif")
     pair("Depth", grey_post.astype(np.uint16) * 200, grey_pre)
-    pair("Wide", *(image.astype(np.uint64) for image in grey))
-    wide = [image.astype(np.uint32) * 70000 for image in colours]
-    pair("WideColours", *wide, photometric="rgb")
-    pair("Complex", *(image.astype(np.complex64) for image in grey))
     (work / "raw" / "Gone").symlink_to(work / "nowhere")
     (_, pre_file) = pair("Dangling")
     pre_file.unlink()
     pre_file.symlink_to(work / "nowhere.tif")
-    (_, pre_file) = pair("Dyes")
-    pre_file.rename(pre_file.with_name("Dyes_pre_Syto9.tif"))
     (post_file, _) = pair("Braces")
     post_file.rename(post_file.with_name("{1}_post_SYTO9.tif"))
-    pair("A" * 21)
     pair("Black", grey_post * 0, grey_pre)
     pair("Tiny", *(image[300:320, 300:320] for image in grey))
     pair("Unrelated", *rng.integers(0, 200, (2, 600, 600)).astype(np.uint8))
@@ -107,27 +84,13 @@ def deepened(image):
 
 
 UNICODE = "Grüße Schnitt 2"
-REFUSED = {  # before any job
-    "Truncated": ("Truncated_post_SYTO9.tif", "cut short", "copy it again"),
-    "CutHeader": ("CutHeader_post_SYTO9.tif", "cut short", "copy it again"),
-    "Zero": ("empty",),
-    "Random": ("not a TIFF",),
-    "Picture": ("Picture_post_SYTO9.tif", "PNG", "convert it to TIFF"),
-    "MissingPre": ("pre",),
-    "Packed": ("`gunzip Packed_pre_SYTO9.tif.gz`",),
-    "Both": ("Both_post_SYTO9.mha, Both_pre_SYTO9.mha", "bfconvert"),
-    "Stack": ("Stack_post_SYTO9.tif", "cut short", "copy it again"),
-    "Czi": ("bfconvert -noflat -bigtiff Czi_pre_SYTO9.czi Czi_pre_SYTO9.ome.tif",),
-    "Pages": ("Pages_post_SYTO9.tif", "2 planes", "plane: {z: N}"),
-    "TwoPre": ("again_pre_SYTO9.tif",),
-    "Depth": ("bit depth",),
-    "Wide": ("Wide_post_SYTO9.tif", "uint64", "export it"),
-    "WideColours": ("WideColours_post_SYTO9.tif", "3 channels of uint32", "`channel`"),
-    "Complex": ("Complex_post_SYTO9.tif", "complex", "export it"),
-    "Dangling": ("Dangling_pre_SYTO9.tif",),
-    "Dyes": ("Dyes_pre_Syto9.tif", "spell their dyes differently", "rename"),
-    "Braces": ("holds {1}, which Snakemake would replace",),
-    "A" * 21: ("ends in 20 times the same",),
+REFUSED = {  # before any job; what the reason names
+    "Truncated": "Truncated_post_SYTO9.tif",
+    "MissingPre": "MissingPre_post_SYTO9.tif",
+    "Packed": "Packed_pre_SYTO9.tif.gz",
+    "Depth": "Depth_post_SYTO9.tif",
+    "Dangling": "Dangling_pre_SYTO9.tif",
+    "Braces": "{1}_post_SYTO9.tif",
 }
 FAILED = {  # by a job that succeeds and says why
     "Same": "hold the same bytes",
@@ -138,13 +101,12 @@ FAILED = {  # by a job that succeeds and says why
 }
 
 
-@pytest.mark.parametrize(("sample", "words"), REFUSED.items())
-def test_what_cannot_be_read_is_named_before_any_job(zoo, sample, words):
+@pytest.mark.parametrize(("sample", "name"), REFUSED.items())
+def test_what_cannot_be_read_is_named_before_any_job(zoo, sample, name):
     work, run = zoo
     row = summary_of(work)[sample]
     assert row["status"] == "skipped"
-    for word in words:
-        assert word in row["reasons"], word
+    assert name in row["reasons"]
     assert row["reasons"] in " ".join(run.text.split("Job stats")[0].split())
     assert not (work / "results" / sample).exists()
 
@@ -226,8 +188,7 @@ def test_the_run_ends_with_an_error_that_names_the_failed_pairs(zoo):
     expected = dict.fromkeys(REFUSED, "skipped") | dict.fromkeys(FAILED, "failed")
     for sample, status in expected.items():
         # of a folder with such a name no file is looked at
-        pair = sample if sample == "A" * 21 else f"{sample} SYTO9"
-        assert f"{status}: {pair}: " in run.text, sample
+        assert f"{status}: {sample} SYTO9: " in run.text, sample
     last = run.text.rstrip().splitlines()[-1]
     assert last.startswith("All other results are complete. Fix what is named above")
     assert not [words for words in ("Traceback", "WorkflowError", "Error in") if words in run.text]
@@ -245,24 +206,8 @@ def test_survey_reports_the_same_problems(zoo):
     run = command(work, "unglow", "survey", "raw")
     assert run.code == 1
     for sample in REFUSED:
-        if sample not in ("Pages", "Depth"):
-            assert sample in run.text
+        assert sample in run.text
     assert "Traceback" not in run.text
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("memory_per_job=abc", "config key 'memory_per_job' is 'abc' but has to be a number"),
-        ("memory_per_job=.inf", "'memory_per_job' is inf but has to be at least 300"),
-        ("scale={manual: .nan}", "'scale.manual' is nan but has to be above 0"),
-        ("samples=none.tsv", "none.tsv"),
-        ("raw=nowhere", "nowhere"),
-        ("sweep={scale.percentile: [40, .nan]}", "'sweep.scale.percentile' is nan"),
-    ],
-)
-def test_any_wrong_setting_is_refused_by_what_the_snakefile_asks(fresh, words, message):
-    assert message in refusal(fresh, words)
 
 
 def test_a_directory_that_snakemake_cannot_work_in_is_one_sentence(small_raw, tmp_path):

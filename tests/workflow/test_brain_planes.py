@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import numpy as np
 import pytest
-from photometry.brain import FOLDER, expected_cells
 from real_runs import TABLES, snakemake
 from sharing import once
 
-from unglow.io.detection_results import read_candidates
+from unglow.images.detection_results import read_candidates
 
 pytestmark = pytest.mark.workflow
 
+FOLDER = "signal_autofluorescence"
+PLACE = re.compile(r"<Marker[XYZ]>(\d+)</Marker[XYZ]>")  # x, y (px) and z (plane)
 PLANES = 13, 14, 15
 NEAR_PX, NEAR_PLANES = 6.0, 2
 
@@ -42,7 +44,8 @@ def lists(tmp_path_factory, shared_data):
 
 @pytest.mark.parametrize("z", PLANES)
 def test_expected_cells_are_found_as_without_spoilt_places(lists, shared_data, z):
-    cells = expected_cells(shared_data)
+    text = (shared_data / FOLDER / "crop_cells_expected.xml").read_text(encoding="utf-8")
+    cells = np.array(PLACE.findall(text), float).reshape(-1, 3)  # as cellfinder expects them
     cells = cells[np.abs(cells[:, 2] - z) <= NEAR_PLANES, :2]
     found = {}
     for spoilt in ("auto", "never"):

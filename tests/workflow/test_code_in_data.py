@@ -11,55 +11,16 @@ pytestmark = pytest.mark.workflow
 
 # What every job imports early, or Snakemake, or a library of theirs; and the libraries themselves.
 MODULES = (
-    "abc",
-    "argparse",
-    "ast",
-    "base64",
-    "collections",
-    "contextlib",
-    "copyreg",
-    "enum",
-    "functools",
-    "inspect",
-    "io",
-    "json",
-    "logging",
-    "os",
-    "pickle",
-    "random",
-    "re",
-    "shutil",
-    "struct",
-    "subprocess",
-    "tempfile",
-    "textwrap",
-    "tokenize",
-    "traceback",
-    "typing",
-    "warnings",
-    "sitecustomize",
-    "usercustomize",
-    "numpy",
-    "snakemake",
-    "tifffile",
-    "unglow",
+    "abc", "argparse", "ast", "base64", "collections", "contextlib", "copyreg", "enum",
+    "functools", "inspect", "io", "json", "logging", "os", "pickle", "random", "re", "shutil",
+    "struct", "subprocess", "tempfile", "textwrap", "tokenize", "traceback", "typing",
+    "warnings", "sitecustomize", "usercustomize", "numpy", "snakemake", "tifffile", "unglow",
     "yaml",
-)
+)  # fmt: skip
 PLACES = (
-    ".",
-    ".snakemake",
-    ".snakemake/scripts",
-    "config",
-    "profiles/default",
-    "raw",
-    "results",
-    "rules",
-    "scripts",
-    "src",
-    "workflow",
-    "workflow/profiles/default",
-    "workflow/scripts",
-)
+    ".", ".snakemake", ".snakemake/scripts", "config", "profiles/default", "raw", "results",
+    "rules", "scripts", "src", "workflow", "workflow/profiles/default", "workflow/scripts",
+)  # fmt: skip
 PDBRC = "import pathlib; pathlib.Path('ran').write_text('.pdbrc')\n"
 
 

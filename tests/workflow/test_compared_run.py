@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-import shutil
 
 import pytest
 from made_results import altered
 
 from unglow.cli import main
-from unglow.io.detection_results import NOT_COUNTED
+from unglow.images.detection_results import NOT_COUNTED
 
 pytestmark = pytest.mark.workflow
 
@@ -66,24 +65,3 @@ def test_just_what_was_changed_is_said(small_finished, small_work, said, tmp_pat
     code, lines = said(small_work, "--against", small_finished)
     assert code == 1
     assert re.match(r"reproduced: 0 of 1 pairs; phantom SYTO9: map moved 0\.20 px", lines[-1])
-
-
-def test_what_published_results_lack_is_said(small_finished, small_work, said, tmp_path):
-    paper = tmp_path / "paper"
-    left_out = shutil.ignore_patterns("*.zarr", "figures", "telemetry", "candidates.*", "raw")
-    shutil.copytree(small_finished, paper, ignore=left_out)
-    assert said(small_work, "--against", paper)[1][-1] == "reproduced: 1 of 1 pairs (1 identical)"
-    pair = small_work / "results" / "phantom" / "SYTO9"
-    altered(pair)
-    code, lines = said(small_work, "--against", paper)
-    assert code == 1
-    assert "candidates.csv is not in A, but its digest is another one" in "\n".join(lines)
-    shutil.rmtree(paper / "results" / "phantom" / "SYTO9" / "details/digests")
-    (paper / "results" / "phantom" / "SYTO9" / "scale.json").unlink()
-    shutil.copy(pair / "transform.json", paper / "results" / "phantom" / "SYTO9")
-    code, lines = said(small_work, "--against", paper)
-    assert code == 0
-    assert lines[-1] == "reproduced: 1 of 1 pairs (1 identical as far as compared)"
-    away = ("status is not known", "scale.json is not in A", "candidates.csv is not in A",
-            "difference images: A has none")  # fmt: skip
-    assert [sentence for sentence in away if sentence not in "\n".join(lines)] == []

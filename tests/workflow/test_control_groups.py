@@ -1,7 +1,4 @@
-"""Jobs in memory control groups: the kernel agrees with what was declared, and preflight sees them.
-
-The groups are those of benchmarks/control_groups.py, which does the same over a matrix of images.
-"""
+"""Jobs in memory control groups: the kernel agrees with what was declared."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ def test_a_job_that_the_kernel_kills_is_reported_in_a_sentence_and_runs_later(gr
     status, text = running.run(*words, directory=work, environment=groups.environment(0.4))
     uses = groups.collect()
     assert status == 1, text
-    assert sum(use.kills for use in uses) >= 1
+    assert sum(use["kills"] for use in uses.values()) >= 1
     (sentence,) = re.findall(r"^ingest \(phantom, SYTO9\): .*", text, re.MULTILINE)
     assert "killed by the system because the machine ran out of memory" in sentence
     assert re.search(r"had taken \d+ MB of \d+ declared", sentence)

@@ -12,8 +12,8 @@ import tifffile
 from real_runs import command, snakemake
 
 from unglow.detection.rates import Controls, Sides
-from unglow.io.detection_results import SearchCounts
-from unglow.io.zarr import open_store
+from unglow.images.detection_results import SearchCounts
+from unglow.images.zarr import open_store
 
 pytestmark = pytest.mark.workflow
 CONFIG = ("--config", "scale={methods: [linear]}")
@@ -122,9 +122,3 @@ def test_the_column_reruns_the_searches_that_it_concerns_and_nothing_else(work):
     assert "Nothing to be done" in snakemake(work, *look).text
     asked = (*CONFIG, "detect={threshold_from: negative}", "-n", *TABLE)
     assert snakemake(work, *asked).jobs() == {"detect": 1, "summary": 1}
-
-
-def test_the_survey_knows_them(work):
-    text = command(work, "unglow", "survey").text
-    assert "blank SYTO9 (unstained control): " in text
-    assert "phantom SYTO9: " in text

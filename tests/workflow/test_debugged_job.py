@@ -1,9 +1,9 @@
-"""`unglow debug`: a job in pdb, whose commands come from standard input."""
+"""`unglow run --debug`: a job in pdb, whose commands come from standard input."""
 
 from __future__ import annotations
 
 import pytest
-from real_runs import bytes_of, debugged
+from real_runs import bytes_of, command, debugged
 
 import unglow
 
@@ -22,23 +22,13 @@ def test_a_stage_stops_at_its_first_line_and_makes_the_same_bytes(small_work):
 
 
 def test_the_debugger_opens_where_an_error_is_raised(small_work):
-    fault = ("import unglow.workflow.stages.register as stage", "stage.register_stores = None")
+    fault = ("import unglow.stages.register as stage", "stage.register_stores = None")
     commands = "\n".join(["n", *fault, "c", "p 6 * 7", "q", ""])
+    before = bytes_of(small_work / "results")
     run = debugged(small_work, commands, "register", "phantom/SYTO9")
     assert run.returncode == 1
     assert "TypeError: 'NoneType' object is not callable" in run.stdout
     assert "(Pdb) 42" in run.stdout
     assert unglow.open_run(small_work).attempts[0].outcome == "interrupted"
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("register", "other/SYTO9"), "'other/SYTO9' is not one of the pairs: phantom/SYTO9."),
-        (("slide_scale", "phantom/SYTO9"), "phantom/SYTO9 has no job slide_scale."),
-    ],
-)
-def test_what_is_not_a_job_is_reported(small_work, words, message):
-    run = debugged(small_work, "", *words)
-    assert run.returncode == 2
-    assert message in run.stdout
+    assert bytes_of(small_work / "results") == before
+    assert "Nothing to do" in command(small_work, "unglow", "run", "-n").text

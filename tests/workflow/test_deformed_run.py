@@ -7,13 +7,12 @@ import json
 
 import numpy as np
 import pytest
-from real_runs import bytes_of, command, snakemake
+from real_runs import command, snakemake
 
 from unglow import transform
 from unglow.core.windows import Window
-from unglow.io.zarr import open_store
+from unglow.images.zarr import open_store
 from unglow.phantom import Truth
-from unglow.transform import displacement
 
 pytestmark = pytest.mark.workflow
 
@@ -58,20 +57,3 @@ def test_the_summary_names_the_field_and_aligned_pre_holds_it(work, pair):
     assert row["model"].endswith(" + field")
     known = json.loads((pair / "transform.json").read_text())["displacement"]
     assert known["sha256"] in (pair / "aligned_pre.ome.zarr" / "zarr.json").read_text()
-
-
-def test_another_budget_gives_the_same_bytes(work, pair):
-    before = bytes_of(work / "results")
-    forced = ("--forcerun", "register", "align", "figures")
-    concerned = ("--until", "figures")  # all jobs that read the field
-    run = snakemake(work, *forced, *concerned, "--config", "memory_per_job=300")
-    assert run.code == 0, run.text
-    stages = ("register", "align", "scale", "difference", "detect", "figures")
-    assert run.jobs() == dict.fromkeys(stages, 1)
-    assert bytes_of(work / "results") == before
-
-
-def test_without_a_field_its_file_is_there_and_empty(small_finished):
-    (pair,) = (small_finished / "results").glob("*/SYTO9")
-    assert json.loads((pair / "transform.json").read_text())["displacement"] is None
-    assert displacement.load(pair / "details/displacement.npz") is None

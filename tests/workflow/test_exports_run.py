@@ -11,7 +11,7 @@ import tifffile
 from real_runs import bytes_of, command, snakemake
 
 from unglow.core.windows import Window
-from unglow.io.zarr import open_store
+from unglow.images.zarr import open_store
 from unglow.photometry.difference import open_difference
 
 pytestmark = pytest.mark.workflow
@@ -83,18 +83,6 @@ def test_the_ratio_to_noise_is_an_image_if_it_is_asked_for(small_work):
     assert "snr" not in snakemake(small_work, "-n", "--config", *settings).jobs()
     settings = ("exports={zarr: [snr]}", "detect={fwhm_px: 4}")
     assert snakemake(small_work, "-n", "--config", *settings).jobs()["snr"] == 1
-
-
-def test_variants_have_exports_of_their_own(fresh):
-    sweep = "sweep={register.model: [affine, homography], scale.percentile: [40, 60]}"
-    run = snakemake(fresh, "-n", "--config", sweep, WANTED)
-    assert run.code == 0, run.text
-    jobs = run.jobs()
-    assert [jobs[f"export_{what}"] for what in ("raw", "aligned_pre", "difference")] == [2, 2, 12]
-    assert (
-        "results/phantom/SYTO9/model-affine/percentile-40/exports/difference_moffat.ome.tif"
-        in run.text
-    )
 
 
 def test_a_pair_that_is_refused_has_marked_exports(tmp_path):

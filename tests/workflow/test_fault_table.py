@@ -7,7 +7,6 @@ scripts call. Pairs that a run leaves out or ends as failed: `test_bad_inputs`.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import dataclass
 
@@ -18,22 +17,21 @@ import tifffile
 from real_runs import BIN, PROJECT, TABLES, bytes_of, command, snakemake, summary_of
 
 from unglow.core.windows import Window
-from unglow.io.pair_plan import Plan
-from unglow.io.zarr import open_store, plan_layout
+from unglow.images.pair_plan import Plan
+from unglow.images.zarr import open_store, plan_layout
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
 from unglow.registration.register import RegisterSettings
 from unglow.results.pair import judge
+from unglow.stages.align import AlignedStore
+from unglow.stages.ingest import SignalStore
+from unglow.stages.plan import make_plan
+from unglow.stages.register import register_stores
 from unglow.workflow.batch import Batch
-from unglow.workflow.stages.align import AlignedStore
-from unglow.workflow.stages.ingest import SignalStore
-from unglow.workflow.stages.plan import make_plan
-from unglow.workflow.stages.register import register_stores
 
 pytestmark = pytest.mark.workflow
 
 GAIN = 1.3
-RGB = {"photometric": "rgb"}
 
 
 @dataclass(frozen=True)
@@ -100,49 +98,6 @@ def test_what_cannot_be_written_is_one_sentence_and_a_rerun_ends_right(small_wor
     assert bytes_of(small_work / "results") == bytes_of(small_finished / "results")
 
 
-def test_a_read_only_results_directory_is_reported_with_a_remedy(fresh):
-    if os.geteuid() == 0:  # root may write everywhere but to /proc and its like
-        results = "/proc/sys/results"
-    else:
-        (fresh / "locked").mkdir(mode=0o555)
-        results = str(fresh / "locked" / "results")
-    run = snakemake(fresh, "--config", f"results={results}")
-    assert run.code == 1
-    assert "cannot be written, so nothing new can be computed" in run.text
-    assert "Traceback" not in run.text
-
-
-def test_what_is_in_the_way_of_files_is_reported_before_the_first_job(small_work):
-    (pair,) = (small_work / "results").glob("*/SYTO9")
-    (pair / "figures" / "registration.png").unlink()
-    for place in ("logs", "results/telemetry"):
-        shutil.rmtree(small_work / place)
-        (small_work / place).write_text("")
-    run = snakemake(small_work)
-    assert run.code == 1
-    assert "files of this run cannot be written, so nothing was started:" in run.text
-    for place in ("logs", "results/telemetry"):
-        assert f"\n{place} is a file, but has to be a directory: move it away." in run.text
-        (small_work / place).unlink()
-    assert "Traceback" not in run.text
-    again = snakemake(small_work)
-    assert again.code == 0, again.text
-    assert (pair / "figures" / "registration.png").is_file()
-
-
-@pytest.mark.parametrize("place", [".snakemake", "config/config.yaml"])
-def test_what_is_not_a_file_or_directory_is_reported_by_a_dry_run_too(fresh, place):
-    if place == ".snakemake":
-        (fresh / place).write_text("")
-    else:
-        (fresh / place).mkdir(parents=True)
-    run = snakemake(fresh, "-n")
-    assert run.code == 1
-    assert f"{place} is a " in run.text
-    assert ": move it away." in run.text
-    assert "Traceback" not in run.text
-
-
 def test_a_replaced_raw_image_reruns_everything_that_follows(small_work):
     (post,) = (small_work / "raw").rglob("*_post_*.tif")
     before = next(iter(summary_of(small_work).values()))
@@ -158,45 +113,6 @@ def test_a_replaced_raw_image_reruns_everything_that_follows(small_work):
 # ------------------------------------------------------------------------ formats, stage by stage
 
 
-def pyramid(path, image):
-    with tifffile.TiffWriter(path, ome=True) as tiff:
-        options = {"tile": (128, 128), "compression": "zlib", **RGB}
-        tiff.write(image, subifds=1, metadata={"axes": "YXS"}, **options)
-        tiff.write(image[::2, ::2], subfiletype=1, **options)
-
-
-def pages(path, image):
-    tifffile.imwrite(path, np.stack([image * 0, image]), ome=True, photometric="minisblack",
-                     metadata={"axes": "CYX", "Channel": {"Name": ["DAPI", "FITC"]}})  # fmt: skip
-
-
-def noisy_alpha(image):
-    alpha = np.random.default_rng(3).integers(0, 255, image.shape[:2]).astype(np.uint8)
-    return np.dstack([image, alpha])
-
-
-GREEN = np.stack([np.zeros(256), np.arange(256) * 257, np.zeros(256)]).astype(np.uint16)
-# name: what is written of (RGB image, its green channel), how, and what has to be stored
-EXACT = {
-    "planar": (lambda c, _: np.moveaxis(c, -1, 0), {**RGB, "planarconfig": "separate"}, None),
-    "pyramid": (pyramid, "rgb", None),
-    "signal-on-page-1": (pages, "mono", None),
-    "zstd": (lambda _, g: g, {"compression": "zstd"}, None),
-    "packbits": (lambda _, g: g, {"compression": "packbits"}, None),
-    "jpeg2000": (lambda c, _: c, {**RGB, "compression": "jpeg2000", "tile": (256, 256)}, None),
-    "big-endian": (lambda _, g: g.astype(np.uint16) * 200, {"byteorder": ">"}, np.uint16),
-    "predictor": (lambda _, g: g.astype(np.uint16) * 200,
-                  {"compression": "deflate", "predictor": True}, np.uint16),
-    "bigtiff": (lambda _, g: g, {"bigtiff": True}, None),
-    "uint32": (lambda _, g: g.astype(np.uint32) * 70000, {}, np.uint32),
-    "int16": (lambda _, g: g.astype(np.int16) - 100, {}, np.int16),
-    "float64": (lambda _, g: g / 255.0, {}, np.float32),
-    "alpha": (lambda c, _: noisy_alpha(c), {**RGB, "extrasamples": ["unassalpha"]}, None),
-    "palette": (lambda _, g: g, {"photometric": "palette", "colormap": GREEN}, None),
-    "min-is-white": (lambda _, g: 255 - g, {"photometric": "miniswhite"}, None),
-}  # fmt: skip
-
-
 def stored(work):
     """Ingest the pair as the jobs would; its plan and its stores."""
     batch = Batch.load({}, work)
@@ -206,37 +122,6 @@ def stored(work):
     for role in ("post", "pre"):
         SignalStore(plan, role, work / f"{role}.ome.zarr").make(workers=2)
     return plan, *(open_store(work / f"{role}.ome.zarr") for role in ("post", "pre"))
-
-
-@pytest.mark.parametrize("name", EXACT)
-def test_a_format_keeps_every_value_of_the_signal(phantom, tmp_path, name):
-    make, how, dtype = EXACT[name]
-    raw = tmp_path / "raw"
-    (raw / "P").mkdir(parents=True)
-    for role, image in zip(("post", "pre"), phantom.rgb, strict=True):
-        path, green = raw / "P" / f"P_{role}_D.tif", image[..., 1]
-        if isinstance(how, str):
-            make(path, image if how == "rgb" else green)
-        else:
-            tifffile.imwrite(path, make(image, green), **({"photometric": "minisblack"} | how))
-    plan, post, pre = stored(tmp_path)
-    assert plan.reason is None
-    for store, image in zip((post, pre), phantom.rgb, strict=True):
-        green = image[..., 1]
-        wanted = green if dtype is None else make(image, green).astype(dtype)
-        np.testing.assert_array_equal(pixels(store), wanted)
-
-
-@pytest.mark.parametrize("space", ["rgb", "ycbcr"])
-def test_jpeg_takes_the_same_channel_of_both_images(phantom, tmp_path, space):
-    how = {**RGB, "compression": "jpeg", "tile": (256, 256)}
-    how["compressionargs"] = {"level": 95, **({"outcolorspace": "rgb"} if space == "rgb" else {})}
-    write(tmp_path / "raw", *phantom.rgb, **how)
-    plan, post, pre = stored(tmp_path)
-    assert plan.choice["names"] == ("G",)
-    for store, image in ((post, phantom.post), (pre, phantom.pre)):
-        off = pixels(store).astype(float) - image
-        assert np.sqrt(np.mean(off**2)) < 4.0
 
 
 # ------------------------------------------------------------------------ right, or not believed
@@ -356,13 +241,3 @@ def test_offsets_of_cameras_matter_to_ratios_and_not_to_the_line(phantom, tmp_pa
     status, reasons, _, ratio = verdict(tmp_path, tmp_path, method="moffat")
     assert status == "suspect", (reasons, ratio)
     assert "makes every ratio wrong" in reasons or "makes the ratio wrong" in reasons
-
-
-def test_another_section_is_not_taken_for_the_same(phantom, tmp_path):
-    made = command(tmp_path, "unglow", "phantom", "--size", "700x900", "--seed", "99")
-    assert made.code == 0, made.text
-    (other,) = (tmp_path / "raw").rglob("*_pre_*.tif")
-    pre = tifffile.imread(other)[..., 1]
-    write(tmp_path / "other" / "raw", phantom.post, pre)
-    status, reasons, *_ = verdict(tmp_path / "other", tmp_path)
-    assert status == "failed", reasons

@@ -165,12 +165,15 @@ def test_children_and_what_is_done_just_before_the_end_count(work):
     (work / "Snakefile").write_text(HEAD + FAMILY)
     done = command(work, "snakemake", "--cores", "1", "--logger", "unglow")
     assert done.code == 0, done.text
-    found = {a.attempt.rule: a.attempt for a in attempts_of(work)}
+    found = {a.rule: a for a in attempts_of(work)}
     held = sum(float((work / f"o/pool{n}").read_text()) for n in range(3))
     assert 450 <= found["pool"].peak_mb <= held
     moved = {rule: attempt.written for rule, attempt in found.items()}
     assert moved == pytest.approx({"pool": 40e6, "late": 200e6, "quick": 30e6}, rel=0.01)
     assert found["late"].peak_mb > 200
+    # the kernel says of the largest so far what it took; others may have taken more than was seen
+    seen = [a for a in found.values() if a.peak_mb is not None]
+    assert [a.rule for a in seen if not a.ending.more.get("at_least")] == ["late"]
 
 
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
@@ -182,14 +185,14 @@ def test_each_of_eight_jobs_at_once_has_its_own_peak(eight, work, quiet):
     attempts = attempts_of(work)
     assert len(attempts) == 8
     for a in attempts:
-        attempt = a.attempt
+        attempt = a
         own = float((work / f"o/{attempt.rule}_{attempt.wildcards['n']}").read_text())
         assert is_near(attempt.peak_mb, own), (attempt.title, attempt.peak_mb, own)
         assert a.outcome == "ok"
-        assert attempt.end.more["measured"] == "processes"
-    spans = [[s.name for s in a.attempt.steps] for a in attempts if a.attempt.rule == "script"]
+        assert attempt.ending.more["measured"] == "processes"
+    spans = [[s.name for s in a.steps] for a in attempts if a.rule == "script"]
     assert spans == [["outer", "hold"]] * 2
-    assert all(s.end is not None for a in attempts for s in a.attempt.steps)
+    assert all(s.end is not None for a in attempts for s in a.steps)
     assert not (work / OWN / "telemetry" / "spans").exists()
 
 
@@ -202,16 +205,16 @@ def test_watching_costs_little(eight):
 
 def test_equal_commands_go_to_their_rule_and_each_try_is_an_attempt(hard):
     attempts = attempts_of(hard)
-    twins = [a.attempt for a in attempts if a.attempt.rule == "twin"]
+    twins = [a for a in attempts if a.rule == "twin"]
     own = [a for a in twins if "n" in a.wildcards]
-    assert [a.end.more["measured"] for a in own] == ["nothing", "nothing"]
+    assert [a.ending.more["measured"] for a in own] == ["nothing", "nothing"]
     of_rule = [a for a in twins if a not in own]
     assert len(of_rule) == 2
-    assert all(is_near(a.peak_mb, 50) and a.end.more["measured"] == "rule" for a in of_rule)
-    first, second = [a for a in attempts if a.attempt.rule == "flaky"]
-    assert (first.outcome, first.attempt.end.code, first.attempt.number) == ("error", 3, 1)
-    assert (second.outcome, second.attempt.number, second.attempt.declared_mb) == ("ok", 2, 40)
-    assert "more than the mem_mb of 40" in second.attempt.end.message
+    assert all(is_near(a.peak_mb, 50) and a.ending.more["measured"] == "rule" for a in of_rule)
+    first, second = [a for a in attempts if a.rule == "flaky"]
+    assert (first.outcome, first.ending.code, first.number) == ("error", 3, 1)
+    assert (second.outcome, second.number, second.declared_mb) == ("ok", 2, 40)
+    assert "more than the mem_mb of 40" in second.ending.message
 
 
 def test_commands_read_the_record(hard):
@@ -238,9 +241,9 @@ def test_what_the_kernel_killed_is_reported_with_what_to_declare(work, groups):
     )
     assert done.code == 1, done.text
     [a] = attempts_of(work)
-    assert a.outcome == "oom_killed", a.attempt.end
-    assert a.attempt.end.needed_mb == 100
-    assert "--set-resources big:mem_mb=100" in a.attempt.end.remedy
+    assert a.outcome == "oom_killed", a.ending
+    assert a.ending.needed_mb == 100
+    assert "--set-resources big:mem_mb=100" in a.ending.remedy
 
 
 def test_a_dry_run_leaves_nothing(work):
@@ -261,7 +264,7 @@ def test_rules_of_a_workflow_that_uses_unglow_are_measured_with_its_own(small_ra
     )
     assert done.code == 0, done.text
     assert not (work / OWN / "telemetry").exists()
-    attempts = {a.attempt.rule: a.attempt for a in history_of(work / "results").attempts}
+    attempts = {a.rule: a for a in history_of(work / "results").attempts}
     own = float((work / "o/mine").read_text())
     assert is_near(attempts["mine"].peak_mb, own)
     assert attempts["mine"].fields["recorded"] == "outside"
@@ -290,8 +293,8 @@ rule flat:
 def test_what_rules_should_declare_would_have_held_for_each_job(work):
     done = run_of(work, GROWING)
     assert done.code == 0, done.text
-    peaks = {a.attempt.title: a.attempt.peak_mb for a in attempts_of(work)}
-    advised = command(work, "unglow", "advise", "-o", "advised/config.yaml")
+    peaks = {a.title: a.peak_mb for a in attempts_of(work)}
+    advised = command(work, "unglow", "report", "--advise", "-o", "advised/config.yaml")
     assert advised.code == 0, advised.text
     text = (work / "advised/config.yaml").read_text()
     assert "grow:  # declared 2000 MB" in text
@@ -301,6 +304,6 @@ def test_what_rules_should_declare_would_have_held_for_each_job(work):
     again = run_of(work, GROWING, "--workflow-profile", "advised")
     assert again.code == 0, again.text
     for one in attempts_of(work):
-        if one.attempt.rule in ("grow", "flat"):
-            own = peaks[one.attempt.title]
-            assert 1.15 * own < one.attempt.declared_mb < 1.5 * own + 30, one.attempt.title
+        if one.rule in ("grow", "flat"):
+            own = peaks[one.title]
+            assert 1.15 * own < one.declared_mb < 1.5 * own + 30, one.title

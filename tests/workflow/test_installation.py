@@ -166,7 +166,7 @@ def test_an_installed_wheel_runs_where_there_is_no_checkout_and_no_compiler(loca
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    assert run("where").strip() == str(packages / "unglow" / "snakefile" / "Snakefile")
+    assert run("run", "--where").strip() == str(packages / "unglow" / "snakefile" / "Snakefile")
     run("phantom", "--size", "700x900")
     output = run("run", "--cores", "2")
     (log,) = (work / ".snakemake" / "log").iterdir()

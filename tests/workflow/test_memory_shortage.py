@@ -12,21 +12,11 @@ from real_runs import bytes_of, snakemake
 pytestmark = pytest.mark.workflow
 
 # the least that each stage can start with, and too little to finish with
-TOO_LITTLE = {
-    "ingest": 35,
-    "register": 70,
-    "align": 55,
-    "difference": 40,
-    "figures": 100,
-    "scale": 40,
-}
+TOO_LITTLE = {"ingest": 35, "align": 55, "figures": 100}
 TARGETS = {
     "ingest": "post.ome.zarr/zarr.json",
-    "register": "transform.json",
     "align": "aligned_pre.ome.zarr/zarr.json",
-    "difference": "difference.ome.zarr/zarr.json",
     "figures": "figures/difference.png",
-    "scale": "scale.json",
 }
 FORCED = ("--config", "force_run=True")
 

@@ -20,8 +20,6 @@ import pytest
 from real_runs import BIN, PROJECT, command
 from running_jobs import attempt_at, held
 
-from unglow.reporting.html.report import read_model
-
 pytestmark = pytest.mark.workflow
 
 
@@ -81,9 +79,7 @@ def work(tmp_path, small_raw):
 
 def test_a_run_is_followed_in_every_way(work):
     with (work / "news.log").open("w") as log:
-        news = subprocess.Popen(
-            [BIN / "unglow", "monitor", "--interval", "0.2", work], stdout=log, stderr=log
-        )
+        news = subprocess.Popen([BIN / "unglow", "monitor", work], stdout=log, stderr=log)
     run = Typed(work, *unglow("--until", "register", "--web"))
     run.until(lambda _: attempt_at(work, "register"))
     with held(work, "register"):
@@ -170,17 +166,6 @@ def test_of_the_users_own_snakemake_and_of_other_words_the_text_is_snakemakes(sm
     assert "Finished jobid" in run.text
     assert "list" not in command(small_work, *unglow("--list-rules")).text.splitlines()
     assert "register" in command(small_work, *unglow("--list-rules")).text
-
-
-@pytest.mark.parametrize("words", [(), ("progress",), ("rules",), ("all",), ("host", "reason")])
-def test_jobs_are_counted_whatever_snakemake_is_quiet_about(small_work, words):
-    goal = ("--forcerun", "detect", "--until", "detect")
-    run = command(small_work, *unglow("--quiet", *words), *goal)
-    assert run.code == 0, run.text
-    shown = command(small_work, "unglow", "monitor", "--once")
-    assert re.match(r"results: pairs: 1 ok; the run finished after .*\n━+ 1 of 1 job\n", shown.text)
-    (*_, last) = read_model(small_work / "results")["runs"]
-    assert (last["outcome"], last["done"], last["of"]) == ("ok", 1, 1)
 
 
 def test_a_dry_run_is_short_and_verbose_is_snakemakes_own(small_work):

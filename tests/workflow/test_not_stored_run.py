@@ -12,9 +12,8 @@ from partial_images import drop
 from real_runs import TABLES, command, records_of, snakemake, summary_of
 from sharing import once
 
-from unglow.core.windows import Window
-from unglow.io.detection_results import read_candidates
-from unglow.io.zarr import open_store
+from unglow.images.detection_results import read_candidates
+from unglow.images.zarr import open_store
 
 pytestmark = pytest.mark.workflow
 
@@ -117,19 +116,6 @@ def test_candidates_outside_of_lost_tiles_are_those_of_the_whole_pair(run):
     clear = [one[(one[:, 2] > CLEAR) & ~in_lost_tiles(one, margin=10)] for one in (whole, lost)]
     assert len(clear[0]) > 30
     np.testing.assert_allclose(clear[1][:, :2], clear[0][:, :2], atol=0.1)
-
-
-def test_there_are_no_data_where_a_tile_is_lost(run):
-    for row, col in LOST:
-        tile = Window(row * TILE, (row + 1) * TILE, col * TILE, (col + 1) * TILE)
-        for image in ("aligned_pre", "difference"):
-            store = open_store(pair(run, "lost") / f"{image}.ome.zarr")
-            assert np.isnan(store.read(tile)).all()
-            assert np.isfinite(store.read(tile.shift(0, TILE + 8))).all()
-    attributes = open_store(pair(run, "lost") / "post.ome.zarr").attributes
-    assert attributes["not_stored"]["count"] == 2
-    assert attributes["statistics"]["min"] > 0
-    assert "not_stored" not in open_store(pair(run, "whole") / "post.ome.zarr").attributes
 
 
 def test_an_image_that_is_sparse_on_purpose_gives_the_list_of_the_full_one(run):

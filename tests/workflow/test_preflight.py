@@ -19,10 +19,12 @@ import tifffile
 from real_runs import BIN, PROJECT, TABLES, command, runs_of, snakemake
 
 from unglow.core.printable import PREFLIGHT
+from unglow.jobs.launcher import launcher_mb
 from unglow.jobs.snakemake_command import add_options
 
 pytestmark = pytest.mark.workflow
 JOBS = 9  # of one pair with three scale methods, without 'all'
+NO_SLURM = "no executor for Slurm here: pip install 'unglow[cluster]'"
 A_TIME = r"\d[\d.]* (s|min) \([\d.]+ to [\d.]+ (s|min)\)"
 RUN = (str(BIN / "unglow"), "run", "--cores", "2")
 
@@ -236,6 +238,17 @@ def test_the_time_is_learnt_from_runs_and_kept_with_the_run(work):
     )
 
 
+def test_jobs_of_a_cluster_ask_for_what_starts_them_too(work):
+    pytest.importorskip("snakemake_executor_plugin_slurm", reason=NO_SLURM)
+    memory = [
+        {job["rule"]: job["mem_mb"] for job in ask(work, *RUN, *words)["planned"]}
+        for words in ((), ("--workflow-profile", str(PROJECT / "profiles" / "slurm")))
+    ]
+    more = {rule: mb - memory[0][rule] for rule, mb in memory[1].items()}
+    here = {"summary": 0, "verdict": 0}  # they run where Snakemake does
+    assert more == dict.fromkeys(memory[0], launcher_mb("slurm", {})) | here
+
+
 def test_another_machine_and_other_settings(work):
     run = command(work, "unglow", "preflight", "--cores", "64", "--memory", "128", "--settings")
     assert run.code == 0, run.text
@@ -250,10 +263,9 @@ def test_another_machine_and_other_settings(work):
 # -------------------------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("dry", [(), ("-n",)])
-@pytest.mark.parametrize("quiet", [(), ("--quiet", "all")])
-def test_a_run_that_cannot_fit_is_refused_with_one_line(work, dry, quiet):
-    run = snakemake(work, "--resources", "mem_mb=50", *dry, *quiet)
+@pytest.mark.parametrize("words", [("-n",), ("--quiet", "all")])
+def test_a_run_that_cannot_fit_is_refused_with_one_line(work, words):
+    run = snakemake(work, "--resources", "mem_mb=50", *words)
     assert run.code == 1
     (line,) = (line for line in run.text.splitlines() if line.startswith("preflight: refused: "))
     assert "all jobs together have 50 MB (--resources mem_mb=50), but" in line
@@ -314,27 +326,6 @@ def test_calls_that_compute_nothing_are_left_alone(small_work, words):
     assert runs_of(small_work / "results") == before
 
 
-def test_memory_set_for_a_rule_is_heeded(work):
-    run = snakemake(work, "--set-resources", "align:mem_mb=70")
-    assert run.code == 1
-    assert "align of phantom SYTO9 needs at least" in plain(run)
-    assert "and is given 70 MB" in plain(run)
-
-
-def test_only_the_pairs_that_are_asked_for_are_judged(tmp_path):
-    pairs_in(tmp_path, "A", "B")
-    whole = 2 * (JOBS - 2) + 2
-    for target, jobs in (
-        ("all", whole),
-        ("results/summary.tsv", whole - 3),
-        ("results/A/SYTO9/transform.json", 2),
-    ):
-        run = snakemake(tmp_path, "-n", target)
-        assert f"preflight: {jobs} jobs to do:" in run.text, run.text
-    run = snakemake(tmp_path, "--resources", "mem_mb=50", "--until", "ingest", "-n")
-    assert "preflight: refused: " in run.text
-
-
 @pytest.fixture
 def giant(tmp_path):
     """A pair whose one strip can only be decoded whole: 294 MB."""
@@ -390,19 +381,3 @@ def test_a_disk_that_is_too_small_is_refused_and_may_be_tried(work):
         assert (disk / "results" / "summary.tsv").is_file()
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-def test_it_works_in_a_module_too(work):
-    (work / "Snakefile").write_text(
-        f'module unglow:\n    snakefile: "{PROJECT / "Snakefile"}"\n'
-        '    config: {"memory_per_job": 300}\n\n'
-        "use rule * from unglow as unglow_*\n"
-    )
-    run = command(work, "snakemake", "--cores", "2", "--resources", "mem_mb=50")
-    assert run.code == 1
-    assert "preflight: refused: all jobs together have 50 MB" in run.text
-    forced = ("--resources", "mem_mb=50", "--config", "force_run=True", "-n")
-    assert "so not refused" in command(work, "snakemake", "--cores", "2", *forced).text
-    dry = command(work, "snakemake", "--cores", "2", "-n", "--set-threads", "unglow_align=1")
-    assert dry.code == 0, dry.text
-    assert f"preflight: {JOBS} jobs to do:" in dry.text

@@ -31,19 +31,6 @@ def test_a_run_returns_its_results_and_reads_what_was_finished(small_raw, tmp_pa
     assert (tmp_path / "results" / "report.html").stat().st_mtime_ns >= made
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"raw": "nowhere"}, "nowhere"),
-        ({"settings": {"detect": {"fdrr": 1}}}, "detect.fdrr"),
-        ({"only": ["x/y"]}, "x/y"),
-    ],
-)
-def test_a_run_that_cannot_start_raises_its_sentence(small_raw, tmp_path, given, named):
-    with pytest.raises(UnglowError, match=named):
-        unglow.run(**{"raw": small_raw} | given, directory=tmp_path, quiet=True)
-
-
 def test_two_arrays_are_subtracted_and_nothing_stays(small_raw, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     files = (next(small_raw.glob(f"*/*{name}*.tif")) for name in ("pre", "post"))

@@ -14,7 +14,6 @@ from unglow.review.decisions import change_review
 
 pytestmark = pytest.mark.workflow
 
-SEARCHED = ("candidates.csv", "candidates.geojson", "details/detection.json", "details/search.npz")
 AGAIN = {"detect": 1, "figures": 1, "summary": 1, "verdict": 1}
 BUBBLE, PART = (100, 150, 460, 520), (0, 0, 450, 700)
 
@@ -123,13 +122,6 @@ def test_a_review_reruns_the_summary_alone(small_work):
     (pair / "review.csv").unlink()
     assert snakemake(small_work).jobs() == {"summary": 1, "verdict": 1}
     assert made.items() <= bytes_of(small_work / "results").items()
-
-
-def test_regions_that_cannot_be_used_leave_out_their_pair_and_say_why(small_work):
-    path = draw(small_work, drawn((5000, 5000, 6000, 6000), "exclude"))
-    run = snakemake(small_work, "-n")
-    assert run.code != 0
-    assert f"{path.relative_to(small_work)}, feature 1 is at x 5000 to 6000" in run.text
 
 
 def test_a_job_with_many_vertices_takes_what_it_has_declared(small_work):

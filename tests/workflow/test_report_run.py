@@ -30,7 +30,6 @@ def test_a_run_ends_with_a_report_of_every_job(small_finished):
     (run,) = model["runs"]
     assert (run["outcome"], run["done"]) == ("ok", run["of"])
     assert len(model["attempts"]) == run["of"]
-    assert run["left_s"] is None
     assert model["incidents"] == []
     assert [p["status"] for p in model["pairs"]] == ["ok"]
     for a in model["attempts"]:

@@ -33,23 +33,14 @@ def assert_ends_with(run, sentence):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--config", "results=" + 300 * "r"), "config key 'results' is too long for a path"),
         (("--config", "regster={a: 1}"), "'regster' is not known; did you mean 'register'?"),
         (("--cores", "0"), "--cores is 0, but has to be at least 1."),
-        (("--cores", "-1"), "--cores is -1, but has to be at least 1."),
-        (("--resources", "disk_streams=0"), "disk_streams of --resources is 0, but"),
         (("--sdm", "apptainer"), "no image is named for jobs to run in"),
     ],
 )
 def test_a_refused_run_prints_its_sentence_alone(fresh, words, message):
     assert_ends_with(snakemake(fresh, "-n", *words), message)
     assert not (fresh / "results").exists()
-
-
-def test_a_run_that_does_not_fit_ends_with_what_would_help(fresh):
-    run = snakemake(fresh, "--set-resources", "register:mem_mb=1")
-    assert "preflight: refused: " in run.text
-    assert_ends_with(run, "or set force_run: true.")
 
 
 def test_files_that_cannot_be_written_are_named_last(fresh):
@@ -61,12 +52,6 @@ def test_files_that_cannot_be_written_are_named_last(fresh):
 
 def test_a_run_without_images_is_refused_in_a_sentence(tmp_path):
     assert_ends_with(snakemake(tmp_path, "-n"), "The folder raw does not exist")
-
-
-def test_an_empty_configuration_file_means_the_defaults(fresh):
-    (fresh / "config").mkdir()
-    (fresh / "config" / "config.yaml").write_text("# all by default\n")
-    assert snakemake(fresh, "-n").code == 0
 
 
 def test_a_run_with_skipped_inputs_says_so_and_nothing_failed(small_work):

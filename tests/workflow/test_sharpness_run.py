@@ -9,7 +9,7 @@ import pytest
 from real_runs import command, records_of, snakemake
 
 from unglow.core.windows import Window
-from unglow.io.zarr import open_store
+from unglow.images.zarr import open_store
 
 pytestmark = pytest.mark.workflow
 

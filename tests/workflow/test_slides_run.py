@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 from sharing import once
 
 from unglow.core.windows import Window
-from unglow.io.detection_results import read_candidates
+from unglow.images.detection_results import read_candidates
 from unglow.phantom.slide import SlideRenderer, SlideSpec
 from unglow.results import read_summary
 
@@ -78,17 +78,6 @@ def test_markers_are_corrected_and_a_damaged_slide_stops_no_other(run_of_slides)
         assert tif.series[0].dtype == np.uint16
     figures = {path.stem for path in (work / "results/good/figures").glob("*.png")}
     assert figures == {"slide", *gains}
-
-
-def test_a_slide_that_is_refused_leaves_no_image_and_is_not_tried_again(run_of_slides):
-    work, _ = run_of_slides
-    place = work / "results/damaged"
-    assert not list(place.glob("corrected*"))
-    record = json.loads((place / "details/subtraction.json").read_text())
-    assert (record["status"], record["images"], record["markers"]) == ("failed", [], {})
-    assert len((place / "markers_corrected.csv").read_text().splitlines()) == 1
-    assert "corrected.ome" not in (place / "details/digests/slide_subtract.sha256").read_text()
-    assert snakemake(work, "-n").jobs() == {"verdict": 1}
 
 
 def test_results_are_listed_and_checked(own):

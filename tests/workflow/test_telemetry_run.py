@@ -23,7 +23,7 @@ from real_runs import (
     snakemake,
 )
 
-from unglow.reporting.html.report import read_model
+from unglow.pages.report.report import read_model
 from unglow.telemetry.reading.history import History
 
 pytestmark = pytest.mark.workflow
@@ -204,21 +204,6 @@ def test_jobs_record_threads_disks_and_the_images_that_they_moved(small_finished
     assert raw["kind"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("-n", "--forceall"),
-        ("--dag",),
-        (),  # others: test_preflight.py::test_calls_that_compute_nothing_are_left_alone
-    ],
-    ids=lambda words: " ".join(words) or "nothing to do",
-)
-def test_a_call_that_computes_nothing_leaves_no_file(small_work, words):
-    before = runs_of(small_work / "results")
-    snakemake(small_work, *words)
-    assert runs_of(small_work / "results") == before
-
-
 def test_a_second_run_adds_files_and_touches_none(small_work):
     results = small_work / "results"
     old = [*runs_of(results), *attempts_of(results)]
@@ -254,14 +239,6 @@ def test_a_job_that_fails_is_recorded_with_every_attempt(small_work):
     assert needed in first[-1]["remedy"]
 
 
-def test_ctrl_c_is_recorded_by_the_run_and_by_its_jobs(slow):
-    work, run, attempt = slow
-    os.killpg(run.pid, signal.SIGINT)
-    assert run.wait(600) == 1
-    assert read(runs_of(work / "results")[-1])[-1]["outcome"] == "interrupted"
-    assert read(attempt)[-1]["outcome"] == "interrupted"
-
-
 def test_a_run_is_stopped_from_another_terminal(slow):
     work, run, attempt = slow
     stopped = command(work, "unglow", "stop", "--now")
@@ -270,27 +247,6 @@ def test_a_run_is_stopped_from_another_terminal(slow):
     assert run.wait(600) == 1
     assert read(runs_of(work / "results")[-1])[-1]["outcome"] == "interrupted"
     assert read(attempt)[-1]["outcome"] in ("interrupted", "killed")
-
-
-def test_a_snakemake_that_is_killed_leaves_a_run_without_an_end(slow):
-    work, run, attempt = slow
-    os.killpg(run.pid, signal.SIGKILL)
-    run.wait(600)
-    lines = read(runs_of(work / "results")[-1])
-    assert lines[0]["pid"] == run.pid
-    assert [line["kind"] for line in lines] == ["run", "total", "plan", "job", "state"]
-    assert [line for line in read(attempt) if isinstance(line, list)]
-    assert not of_kind(read(attempt), "end")
-
-
-def test_a_job_that_is_killed_is_recorded_and_the_run_continues(slow):
-    work, run, attempt = slow
-    (process,) = of_kind(read(attempt), "process")
-    os.kill(process["pid"], signal.SIGKILL)
-    second = until(lambda: [p for p in attempts_of(work / "results") if p.name > attempt.name])
-    assert read(attempt)[-1]["outcome"] == "killed"
-    assert second[0].parent == attempt.parent
-    os.killpg(run.pid, signal.SIGTERM)
 
 
 def test_a_record_of_the_run_that_cannot_be_written_changes_no_result(small_finished, tmp_path):

@@ -1,4 +1,4 @@
-"""``unglow tune`` on real pairs: real runs, and a profile that Snakemake takes."""
+"""``unglow doctor --tune`` on real pairs: real runs, and a profile that Snakemake takes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def batch(tmp_path, monkeypatch):
 
 def test_a_pair_is_run_apart_from_all_results_and_a_profile_is_written(batch, capsys, project):
     before = {path.name for path in batch.iterdir()}
-    words = ["tune", "--force", "--cores", "1", "--repeat", "2", "--keep", "kept"]
+    words = ["doctor", "--tune", "--force", "--cores", "1", "--repeat", "2", "--keep", "kept"]
     assert main([*words, "--pair", "phantom_02/SYTO9"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "phantom_02 SYTO9; cores: 1"
@@ -46,15 +46,15 @@ def test_a_pair_is_run_apart_from_all_results_and_a_profile_is_written(batch, ca
 
 def test_a_run_that_fails_says_where_its_logs_are(batch, capsys):
     (batch / "raw" / "phantom_02" / "phantom_02_post_SYTO9.tif").write_bytes(b"no image")
-    assert main(["tune", "--force", "--cores", "1", "--pair", "phantom_02/SYTO9"]) == 2
+    assert main(["doctor", "--tune", "--force", "--cores", "1", "--pair", "phantom_02/SYTO9"]) == 2
     assert "is not one of the pairs: phantom_01/SYTO9" in capsys.readouterr().err
-    assert main(["tune", "--force", "--cores", "0"]) == 2
+    assert main(["doctor", "--tune", "--force", "--cores", "0"]) == 2
     assert "--cores has 0 but needs whole numbers above 0." in capsys.readouterr().err
 
 
 def test_nothing_is_advised_or_written_on_a_busy_machine(batch, capsys, monkeypatch):
     monkeypatch.setattr("unglow.cli.tune.busy_processors", lambda: 1000.0)
-    assert main(["tune", "--cores", "1"]) == 2
+    assert main(["doctor", "--tune", "--cores", "1"]) == 2
     output = capsys.readouterr()
     assert output.out.count("tune") == 0
     assert "busy with other work (load 1000.0)" in output.err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
@@ -15,14 +14,12 @@ import numpy as np
 import pytest
 import yaml
 from packaging.version import Version
-from real_runs import BIN, PROJECT, TABLES, but_figures, bytes_of, command, images_of, snakemake
-from running_jobs import wait_for
+from real_runs import PROJECT, TABLES, command, images_of, snakemake
 from snakemake import __version__ as snakemake_version
 
 from unglow import transform
 from unglow.core.digests import SUFFIX
-from unglow.core.process import working_in
-from unglow.io.zarr import open_store
+from unglow.images.zarr import open_store
 from unglow.phantom import Truth
 from unglow.photometry.difference import open_difference
 from unglow.photometry.difference_histogram import load_methods
@@ -76,13 +73,6 @@ def test_names_that_mean_something_in_patterns_mean_themselves(small_raw, tmp_pa
         assert f"wildcards: sample={name}, dye=SYTO9" in run.text
 
 
-def profile_settings(directory, name, *words):
-    """Ask Snakemake which cores and limits a profile leads to."""
-    run = snakemake_with(directory, "--workflow-profile", PROJECT / "profiles" / name, "-n", *words)
-    assert run.code == 0, run.text
-    return run.text
-
-
 def snakemake_with(directory, *words):
     return command(directory, "snakemake", "-s", PROJECT / "Snakefile", *words)
 
@@ -107,8 +97,9 @@ def test_no_profile_inherits_a_limit_from_another():
     assert all(keys == local[0] for keys in local)
 
 
-def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, monkeypatch):
-    """Imported at a tag, as from GitHub, with git set to take a clone; or else from that clone."""
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A clone of the project as it is, which git takes for github.com/acme/unglow, with a tag."""
     clone = tmp_path / "acme" / "unglow"
     subprocess.run(["git", "clone", "-q", str(PROJECT), str(clone)], check=True)
     for name in ("Snakefile", "rules", "scripts", "config", "report", "envs"):
@@ -122,7 +113,38 @@ def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, monkeypatch):
     (tmp_path / "gitconfig").write_text(f'[url "{tmp_path}/"]\n\tinsteadOf = https://github.com/\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return clone
 
+
+CONFIGURATIONS = sorted((PROJECT / ".test" / "config").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", [path.stem for path in CONFIGURATIONS])
+def test_the_pair_of_the_catalog_runs_with_each_configuration(tmp_path, name):
+    shutil.copytree(PROJECT / ".test" / "raw", tmp_path / "raw")
+    file = PROJECT / ".test" / "config" / f"{name}.yaml"
+    run = snakemake_with(tmp_path, "--cores", "2", "--configfile", file)
+    assert run.code == 0, run.text
+    assert {r["dye"] for r in read_summary(tmp_path / "results/summary.tsv")} == {"SYTO9"}
+
+
+def test_the_workflow_is_deployed_as_the_catalog_says(tmp_path, clone):
+    pytest.importorskip("snakedeploy")
+    deploy = ("snakedeploy", "deploy-workflow", "https://github.com/acme/unglow", ".")
+    done = command(tmp_path, *deploy, "--tag", "v-test")
+    assert done.code == 0, done.text
+    if Version(snakemake_version) < Version("9.27"):  # which fetches without git, from the net
+        file = tmp_path / "workflow" / "Snakefile"
+        place = re.compile(r"github\(.*?\)", re.DOTALL)
+        file.write_text(place.sub(f"'{clone}/Snakefile'", file.read_text(), count=1))
+    shutil.copytree(PROJECT / ".test" / "raw", tmp_path / "raw")
+    run = command(tmp_path, "snakemake", "--cores", "2")
+    assert run.code == 0, run.text
+    assert (tmp_path / "results/Rock/SYTO9/candidates.csv").is_file()
+
+
+def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, clone):
+    """Imported at a tag, as from GitHub; or else from the clone."""
     work = tmp_path / "paper"
     work.mkdir()
     (work / "images").symlink_to(small_raw)
@@ -291,15 +313,6 @@ def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):
     assert open_store(pair / "post.ome.zarr").dtype == "uint8"
 
 
-def test_a_lost_store_is_made_again_with_the_same_bytes(small_work, small_finished):
-    (pair,) = (small_work / "results").glob("*/SYTO9")
-    shutil.rmtree(pair / "aligned_pre.ome.zarr")
-    run = snakemake(small_work, "--until", "align")
-    assert run.code == 0, run.text
-    assert run.jobs() == {"align": 1}
-    assert bytes_of(small_work / "results") == bytes_of(small_finished / "results")
-
-
 def test_a_missing_shard_is_an_error_and_not_a_black_square(small_work):
     (pair,) = (small_work / "results").glob("*/SYTO9")
     store = pair / "post.ome.zarr"
@@ -310,19 +323,6 @@ def test_a_missing_shard_is_an_error_and_not_a_black_square(small_work):
     assert run.code == 1
     assert "post.ome.zarr" in run.text
     assert "shard" in run.text
-
-
-def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(small_finished, fresh):
-    words = [BIN / "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2"]
-    run = subprocess.Popen(words, cwd=fresh, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: list(fresh.glob("results/*/*/details/plan.json")))
-    run.send_signal(signal.SIGKILL)
-    run.wait()
-    wait_for(lambda: not list(working_in(fresh)))  # a job that outlives it may still be writing
-    assert snakemake(fresh, "--unlock").code == 0
-    again = snakemake(fresh, *TABLES)
-    assert again.code == 0, again.text
-    assert bytes_of(fresh / "results") == but_figures(bytes_of(small_finished / "results"))
 
 
 def test_sides_beyond_32767_px(tmp_path):

@@ -28,7 +28,7 @@ FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0)
 
 def find_by_sep(image: Array, known: Array, _: float, factor: float) -> Array:
     """Find spots with sep."""
-    import sep  # noqa: PLC0415
+    import sep
 
     data = np.ascontiguousarray(image, np.float32)
     background = sep.Background(data, mask=~known)
@@ -38,8 +38,8 @@ def find_by_sep(image: Array, known: Array, _: float, factor: float) -> Array:
 
 def find_by_daofind(image: Array, known: Array, sigma: float, factor: float) -> Array:
     """Find spots with photutils."""
-    from astropy.stats import sigma_clipped_stats  # noqa: PLC0415
-    from photutils.detection import DAOStarFinder  # noqa: PLC0415
+    from astropy.stats import sigma_clipped_stats
+    from photutils.detection import DAOStarFinder
 
     _, median, spread = sigma_clipped_stats(image, mask=~known, sigma=3.0)
     finder = DAOStarFinder(threshold=5.0 * spread * factor, fwhm=2.3548 * sigma)
@@ -52,7 +52,7 @@ def find_by_daofind(image: Array, known: Array, sigma: float, factor: float) -> 
 
 def find_by_log(image: Array, _known: Array, _sigma: float, factor: float) -> Array:
     """Find spots with scikit-image."""
-    from skimage.feature import blob_log  # noqa: PLC0415
+    from skimage.feature import blob_log
 
     scaled = (image - image.min()) / (image.max() - image.min())
     found = blob_log(scaled, min_sigma=1.0, max_sigma=3.5, num_sigma=6, threshold=0.1 * factor)
@@ -61,7 +61,7 @@ def find_by_log(image: Array, _known: Array, _sigma: float, factor: float) -> Ar
 
 def find_by_bigfish(image: Array, _known: Array, sigma: float, factor: float) -> Array:
     """Find spots with Big-FISH, in px of 100 nm."""
-    from bigfish import detection  # noqa: PLC0415
+    from bigfish import detection
 
     pixels = image.astype(np.float32)
     given = {"voxel_size": (100, 100), "spot_radius": (100 * sigma, 100 * sigma)}

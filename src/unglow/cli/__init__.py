@@ -33,22 +33,30 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("unglow.cli.pages", "write the report of a results directory"),
     "compare": ("unglow.cli.compare", "compare results and cost of runs"),
     "export": ("unglow.cli.export", "write results in other formats"),
-    "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
-    "preflight": ("unglow.cli.preflight", "check whether a run fits memory and disk"),
     "status": ("unglow.cli.status", "show the progress of each pair"),
     "monitor": ("unglow.cli.pages", "follow runs"),
     "resume": ("unglow.cli.run", "continue an interrupted run"),
     "stop": ("unglow.cli.run", "end a run from another terminal"),
     "verify": ("unglow.cli.verify", "check results for damage and changes"),
-    "clean": ("unglow.cli.verify", "remove leftovers of killed jobs"),
+    "preflight": ("unglow.cli.preflight", "check whether a run fits memory and disk"),
     "doctor": ("unglow.cli.doctor", "check this machine, and say what helps"),
-    "tune": ("unglow.cli.tune", "find the number of cores that pays off, and write a profile"),
-    "advise": ("unglow.cli.advise", "print how much memory rules of any workflow should declare"),
-    "debug": ("unglow.cli.run", "run one job again in a debugger"),
-    "where": ("unglow.cli.run", "print the path of the installed Snakefile"),
+    "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
 }
+#: First words of what is rarely needed, to its name, module and what it does, as above. The name
+#: alone starts it as well.
+MODES: dict[tuple[str, str], tuple[str, str, str]] = {
+    ("run", "--debug"): ("debug", "unglow.cli.run", "run one job again in a debugger"),
+    ("run", "--where"): ("where", "unglow.cli.run", "print the path of the installed Snakefile"),
+    ("verify", "--clean"): ("clean", "unglow.cli.verify", "remove leftovers of killed jobs"),
+    ("doctor", "--tune"): (
+        "tune", "unglow.cli.tune", "find the number of cores that pays off, and write a profile",
+    ),
+    ("report", "--advise"): (
+        "advise", "unglow.cli.advise", "print how much memory rules of any workflow should declare",
+    ),
+}  # fmt: skip
 #: Title of a group of sub-commands to the first of it.
-GROUPS = {"work": "run", "runs and results": "preflight", "machine and workflow": "doctor"}
+GROUPS = {"work": "run", "care": "status", "machine": "preflight"}
 #: Exit status for a mistake that the user can fix.
 MISTAKE = 2
 _LONG = re.compile(r"--[a-z][\w-]*")
@@ -75,8 +83,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             setattr(sys, name, stream)
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = next((a for a in arguments if not a.startswith("-")), None)
-    module = import_module(COMMANDS[command][0]) if command in COMMANDS else None
-    parser, own = _parsers(command, module)
+    shown = command
+    known = {name: path for name, (path, _) in COMMANDS.items()}
+    known |= {name: path for name, path, _ in MODES.values()}
+    if len(arguments) > 1 and (first := (arguments[0], arguments[1])) in MODES:
+        command, known[command], _ = MODES[first]
+        shown, arguments[:2] = " ".join(first), [command]
+    module = import_module(known[command]) if command in known else None
+    parser, own = _parsers(command, shown, module)
     options = _parse(arguments, command, parser, own, module)
     if command is None or module is None:
         parser.print_help()
@@ -84,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(_function(module, "run", command)(options))
     except UnglowError as error:
-        return _sorry(command, str(error))
+        return _sorry(shown, str(error))
     except BrokenPipeError:
         # The reader of a pipe (head, less) has seen enough; keep the interpreter from complaining.
         sys.stdout = None
@@ -92,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         # without a name: what is printed cannot be written, for example
         about = "" if error.filename is None else f"{error.filename}: "
-        return _sorry(command, f"{about}{error.strerror or error}.")
+        return _sorry(shown, f"{about}{error.strerror or error}.")
     except KeyboardInterrupt:
         return 130
 
@@ -149,14 +163,16 @@ class _Parser(argparse.ArgumentParser):
 
     def refuse(self, kind: str, name: str, known: Iterable[str]) -> NoReturn:
         """Exit with a line on a name that is not known, and the nearest one that is."""
-        from unglow.core.settings import suggest  # noqa: PLC0415
+        from unglow.core.settings import suggest
 
         other = f"see `{self.prog} --help`."
         name = printable(name)
         self.exit(MISTAKE, f"{self.prog}: no {kind} {name}; {suggest(name, known, other)}\n")
 
 
-def _parsers(command: str | None, module: ModuleType | None) -> tuple[_Parser, _Parser | None]:
+def _parsers(
+    command: str | None, shown: str | None, module: ModuleType | None
+) -> tuple[_Parser, _Parser | None]:
     """Return the parser, and that of the sub-command in use, which alone gets its options."""
     parser = _Parser(
         prog="unglow",
@@ -169,12 +185,24 @@ def _parsers(command: str | None, module: ModuleType | None) -> tuple[_Parser, _
     own = None
     parser.add_argument("-V", "--version", action="version", version=f"unglow {__version__}")
     parsers = parser.add_subparsers(prog="unglow", metavar="COMMAND", help=argparse.SUPPRESS)
-    for name, (_, about) in COMMANDS.items():
+    abouts = {name: about for name, (_, about) in COMMANDS.items()}
+    abouts |= {name: about for name, _, about in MODES.values() if name == command}
+    for name, about in abouts.items():
         sub = parsers.add_parser(name, description=f"{about[0].upper()}{about[1:]}.")
         if name == command and module is not None:
             own = sub
+            own.prog = f"unglow {shown}"
             _function(module, "add_arguments", name)(sub)
+            own.description = " ".join([own.description or "", *_list_modes(name)])
     return parser, own
+
+
+def _list_modes(command: str) -> list[str]:
+    return [
+        f"`unglow {command} {word} ...`: {about}."
+        for (first, word), (_, _, about) in MODES.items()
+        if first == command
+    ]
 
 
 def _list_commands() -> str:

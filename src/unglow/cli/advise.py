@@ -1,4 +1,4 @@
-"""``unglow advise``: a profile with the memory that rules of any workflow should declare."""
+"""``unglow report --advise``: what memory rules of any workflow should declare."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unglow.core.files import write_text
 from unglow.core.printable import say
 from unglow.core.rounding import number
 from unglow.jobs.outcomes import LACKED_MEMORY
-from unglow.reporting.runs import find_results
+from unglow.results.runs import find_results
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.telemetry.reading.records import Placed
+    from unglow.telemetry.reading.records import Attempt
 
 _MARGIN = 1.2
 # A line through fewer sizes of input than this, or with a weaker correlation, is not believed.
@@ -72,11 +72,11 @@ class Advice:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `unglow advise` to a parser."""
+    """Add the options of `unglow report --advise` to a parser."""
     parser.description = (
-        "Print a profile with the memory that each rule should declare, by the peaks that runs "
-        "with `snakemake --logger unglow` have recorded, and by the size of the input where "
-        "memory follows it. Every recorded job would have had enough, with the margin."
+        "Print a profile with the memory that each rule should declare. It follows from the peaks "
+        "that `snakemake --logger unglow` has recorded, and from the size of the input. Every "
+        "recorded job would have had enough, with the margin."
     )
     add, here = parser.add_argument, Path()
     add("directory", nargs="?", type=Path, default=here, help="where the workflow ran (default: .)")
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
             f"{options.directory} has no recorded jobs of rules whose memory is to be declared: "
             "run the workflow with `snakemake --logger unglow` first."
         )
-    head = f"# By unglow advise, from {sum(one.jobs for one in found)} jobs in {results}."
+    head = f"# By unglow report --advise, from {sum(one.jobs for one in found)} jobs in {results}."
     text = "\n".join([head, "set-resources:", *(line for one in found for line in one.lines)])
     if options.output is None:
         say(text)
@@ -107,35 +107,35 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def advise(attempts: Sequence[Placed], margin: float = _MARGIN) -> list[Advice]:
+def advise(attempts: Sequence[Attempt], margin: float = _MARGIN) -> list[Advice]:
     """Return what each rule should declare, by its jobs that were recorded from outside."""
-    rules: dict[str, list[Placed]] = defaultdict(list)
+    rules: dict[str, list[Attempt]] = defaultdict(list)
     for one in attempts:
-        fields = one.attempt.fields
+        fields = one.fields
         if fields.get("recorded") == "outside" and "jobs" not in fields:
-            rules[one.attempt.rule].append(one)
-    found = (_of_rule(rule, own, margin) for rule, own in sorted(rules.items()))
+            rules[one.rule].append(one)
+    found = (_advise_on_rule(rule, own, margin) for rule, own in sorted(rules.items()))
     return [one for one in found if one is not None]
 
 
-def _of_rule(rule: str, attempts: Sequence[Placed], margin: float) -> Advice | None:
+def _advise_on_rule(rule: str, attempts: Sequence[Attempt], margin: float) -> Advice | None:
     points = []
     for one in attempts:
-        end, peak = one.attempt.end, one.attempt.peak_mb
+        end, peak = one.ending, one.peak_mb
         if end is None or peak is None:
             continue
         if one.outcome in LACKED_MEMORY:  # it would have taken more
             peak = max(peak, float(end.needed_mb or 0) / margin)
         elif one.outcome != ENDED_WELL:
             continue
-        points.append((float(one.attempt.fields.get("input_mb") or 0), peak))
+        points.append((float(one.fields.get("input_mb") or 0), peak))
     if not points:
         return None
     sizes, peaks = np.array(points).T
     per_mb = _slope(sizes, peaks) * margin
     fixed = float((peaks * margin - per_mb * sizes).max())
     step = math.ceil(fixed / _STEP_MB) * _STEP_MB
-    declared = [a.attempt.declared_mb for a in attempts if a.attempt.declared_mb is not None]
+    declared = [a.declared_mb for a in attempts if a.declared_mb is not None]
     return Advice(
         rule=rule,
         fixed_mb=step if per_mb else max(_LEAST_MB, step),

@@ -9,21 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import results_of
-from unglow.comparison.measures import WORDS
 from unglow.core.errors import InputError
 from unglow.core.files import write_text
 from unglow.core.printable import cell, say, table
 from unglow.core.rounding import amount
+from unglow.results.comparison.measures import WORDS
 from unglow.workflow.config import CONFIG
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from unglow.comparison.results import Comparison, PairComparison
-    from unglow.reporting.html.run_comparison import Named
-    from unglow.reporting.runs import Run
+    from unglow.results.comparison.results import Comparison, PairComparison
     from unglow.results.directory import Results
+    from unglow.results.runs import Run
 
 
 def full_table(comparisons: Iterable[Comparison]) -> str:
@@ -92,9 +91,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what differs, write page and table; return 1 if RUN does not reproduce PUBLISHED."""
-    from unglow.reporting.html.page_model import build_comparison  # noqa: PLC0415 (numpy)
-    from unglow.reporting.html.report import page  # noqa: PLC0415
-    from unglow.reporting.html.run_comparison import compare_environments  # noqa: PLC0415
+    from unglow.pages.report.page_model import build_comparison  # numpy
+    from unglow.pages.report.report import page
+    from unglow.pages.report.run_comparison import compare_environments
 
     published: Path | None = arguments.against
     paths: list[Path] = arguments.runs
@@ -112,8 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         parts.append([] if comparisons else compare_environments(named))
     say("\n".join(line for part in parts for line in part))
     if arguments.output is not None:
-        model = build_comparison({one.name: one.run for one in named})
-        write_text(arguments.output, page(model, title="unglow compare"))
+        write_text(arguments.output, page(build_comparison(named), title="unglow compare"))
         say(f"\n{arguments.output}")
     if arguments.table is not None:
         write_text(arguments.table, full_table(comparisons))
@@ -121,10 +119,10 @@ def run(arguments: argparse.Namespace) -> int:
     if published is None:
         return 0
     say(f"\n{comparisons[0].verdict}")
-    return 0 if comparisons[0].reproduced else 1
+    return 0 if comparisons[0].is_reproduced else 1
 
 
-def compare(paths: Sequence[Path], *, everything: bool) -> tuple[list[Comparison], list[Named]]:
+def compare(paths: Sequence[Path], *, everything: bool) -> tuple[list[Comparison], dict[str, Run]]:
     """Return comparisons of all results with the first, and the runs whose cost is compared.
 
     Raises
@@ -132,10 +130,10 @@ def compare(paths: Sequence[Path], *, everything: bool) -> tuple[list[Comparison
     InputError
         There is nothing to compare.
     """
-    from unglow.comparison.results import compare_results, compare_variants  # noqa: PLC0415
-    from unglow.reporting.html.run_comparison import origins, select_runs  # noqa: PLC0415
+    from unglow.pages.report.run_comparison import origins, select_runs
+    from unglow.results.comparison.results import compare_results, compare_variants
 
-    sides = [Side.at(path) for path in paths]
+    sides = [Side.read(path) for path in paths]
     (first, *others), comparisons = sides, []
     if not others and first.results is not None:
         variants = compare_variants(first.results, everything=everything)
@@ -147,13 +145,13 @@ def compare(paths: Sequence[Path], *, everything: bool) -> tuple[list[Comparison
                 found = replace(found, origins=tuple(origins(first.last, side.last)))
             comparisons.append(found)
     complete = all(side.runs and not (side.results and side.results.is_part) for side in sides)
-    named = select_runs([side.runs for side in sides]) if complete else []
+    named = select_runs([side.runs for side in sides]) if complete else {}
     if len(named) < 2 and not comparisons:
         raise InputError(
             f"{paths[0]} holds one run only and no variants, so there is nothing to compare it "
             "with; give other results as well."
         )
-    return comparisons, named if len(named) > 1 else []
+    return comparisons, named if len(named) > 1 else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +159,13 @@ class Side:
     """One side: its results (None for a run alone), and its recorded runs."""
 
     results: Results | None
-    runs: list[Named]
+    runs: dict[str, Run]
 
     @classmethod
-    def at(cls, path: Path) -> Side:
+    def read(cls, path: Path) -> Side:
         """Read it; InputError if there is neither."""
-        from unglow.reporting.html.run_comparison import runs_of  # noqa: PLC0415
-        from unglow.results.directory import open_results  # noqa: PLC0415
+        from unglow.pages.report.run_comparison import runs_of
+        from unglow.results.directory import open_results
 
         if (path / CONFIG).is_file():
             path = results_of(path)
@@ -182,13 +180,13 @@ class Side:
         except InputError as error:
             if results is None:
                 raise problem or error from None
-            runs = []
+            runs = {}
         return cls(results, runs)
 
     @property
     def last(self) -> Run | None:
         """The last run; None without telemetry."""
-        return self.runs[-1].run if self.runs else None
+        return [*self.runs.values()][-1] if self.runs else None
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
@@ -218,20 +216,19 @@ def _head(comparison: Comparison) -> Iterator[str]:
     yield comparison.summary
 
 
-def text(named: Sequence[Named]) -> str:
+def text(named: Mapping[str, Run]) -> str:
     """Return the cost of runs as plain text."""
-    from unglow.reporting.html.run_comparison import compare_rules, rows  # noqa: PLC0415 (imports numpy)
+    from unglow.pages.report.run_comparison import compare_rules, rows  # imports numpy
 
-    names = [n.name for n in named]
+    names, runs = [*named], named.values()
     sides = "l" + "r" * len(names)
     numbers = [
         [row.name, *(amount(value, row.unit) for value in row.values), row.change or ""]
-        for row in rows(named)
+        for row in rows(runs)
     ]
     lines = [table([["", *names, ""], *numbers], sides + "r"), ""]
     for what, key, unit in (("time of all jobs", "seconds", "s"), ("peak memory", "peak_mb", "MB")):
-        cells = [
-            [r["rule"], *(amount(value, unit) for value in r[key])] for r in compare_rules(named)
-        ]
+        by_rule = compare_rules(runs, key).items()
+        cells = [[rule, *(amount(value, unit) for value in values)] for rule, values in by_rule]
         lines += [f"By rule: {what}", table([["", *names], *cells], sides), ""]
     return "\n".join(lines).rstrip()

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_working_directory, read_results_directory
+from unglow.cli.machine_checks import FAULT, examine
 from unglow.core.errors import InputError
 from unglow.core.files import replace_file
 from unglow.core.levels import DETAILS
 from unglow.core.printable import say
-from unglow.doctor import FAULT, examine
 
 if TYPE_CHECKING:
     import argparse

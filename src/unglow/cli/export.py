@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--spacing",
         type=int,
         metavar="PX",
-        help="most px between samples of a displacement field (default: the most at which linear "
-        "interpolation errs by at most 0.005 px; 1 with scanner strips)",
+        help="most px between samples of a displacement field. Default: 1 with scanner strips, "
+        "else the most at which linear interpolation errs by at most 0.005 px",
     )
     parser.add_argument(
         "inputs",
@@ -55,15 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export the stores, the store or the transform."""
-    from unglow.export.images import refuse_existing  # noqa: PLC0415
+    from unglow.export.images import refuse_existing
 
     target = next(filter(None, (getattr(arguments, name) for name in _FORMATS)), None)
     if target is None or not arguments.inputs:
         lacking = "the format" if arguments.inputs else "what to export"
         raise ConfigError(
             f"{lacking} is missing: stores go to --tiff, --fits or --spatialdata, a transform.json "
-            "to --itk.\n"
-            "For example: unglow export --tiff OUT.ome.tif STORE.ome.zarr"
+            "to --itk. For example: unglow export --tiff OUT.ome.tif STORE.ome.zarr"
         )
     refuse_existing(target)
     image = arguments.tiff or arguments.fits
@@ -75,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     if image is not None:
         _export_image(arguments.inputs, image, tiff=arguments.tiff is not None)
         return 0
-    from unglow.export.spatialdata import export_spatialdata  # noqa: PLC0415 - heavy
+    from unglow.export.spatialdata import export_spatialdata
 
     names = image_names(arguments.inputs)
     tables = {name: path for name, path in names.items() if path.suffix == ".csv"}
@@ -117,19 +116,19 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
             f"{inputs[0]} is the corrected image of a multiplexed slide, which other programs open "
             "as it is: multiplexed.output says whether it is an OME-TIFF, an OME-Zarr or both."
         )
-    from unglow.core.machine import processors  # noqa: PLC0415
-    from unglow.export.images import names_at  # noqa: PLC0415
-    from unglow.photometry.difference import open_image  # noqa: PLC0415 - heavy
+    from unglow.core.machine import processors
+    from unglow.export.images import names_at
+    from unglow.photometry.difference import open_image
 
     store = open_image(inputs[0])
     if store.empty is not None:
         raise StoreError(f"{store.path} holds no pixels to export: {store.empty}")
     if tiff:
-        from unglow.export.images import write_tiff  # noqa: PLC0415 - heavy
+        from unglow.export.images import write_tiff
 
         write_tiff(store, target, names_at(store.path), workers=min(processors(), _MOST_WORKERS))
     else:
-        from unglow.export.images import write_fits  # noqa: PLC0415
+        from unglow.export.images import write_fits
 
         write_fits(store, target, names_at(store.path))
     rows, cols = store.shape
@@ -143,7 +142,7 @@ def _export_transform(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"{arguments.itk} has to end in .mha, a displacement field.")
     if arguments.spacing is not None and arguments.spacing < 1:
         raise ConfigError(f"--spacing is an integer, px, 1 or more, not {arguments.spacing}.")
-    from unglow.export import itk  # noqa: PLC0415 - heavy
+    from unglow.export import itk
 
     (path,) = arguments.inputs
     found = itk.load(path)

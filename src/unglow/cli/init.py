@@ -12,17 +12,17 @@ import yaml
 
 from unglow.cli.directories import add_working_directory
 from unglow.cli.inventory import inventory
-from unglow.cli.survey import SHEET, WIDTH, text
+from unglow.cli.survey import WIDTH, text
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import read_file, resolve_links, write_text
 from unglow.core.printable import say
 from unglow.core.settings import schema_of, types_of
-from unglow.io.raw_header import is_ome_zarr
-from unglow.io.raw_images import read_header
-from unglow.io.tiff.metadata import MACSIMA
-from unglow.io.tiff.read_header import read_acquisition
-from unglow.io.tiff.series import CHANNELS
-from unglow.multiplexed.marker_tables import (
+from unglow.images.raw_header import is_ome_zarr
+from unglow.images.raw_images import read_header
+from unglow.images.tiff.metadata import MACSIMA
+from unglow.images.tiff.read_header import read_acquisition
+from unglow.images.tiff.series import CHANNELS
+from unglow.slides.marker_tables import (
     RULES,
     apply_rule,
     draft_rows,
@@ -30,19 +30,21 @@ from unglow.multiplexed.marker_tables import (
     names_background,
     write_rows,
 )
-from unglow.multiplexed.markers import NAME, read_cells
+from unglow.slides.markers import read_cells
 from unglow.workflow import config as configuration
+from unglow.workflow.batch import SHEET
 from unglow.workflow.config import CONFIG
-from unglow.workflow.samples import discover, find_unwritable, sheet_text
+from unglow.workflow.samples.discovery import discover
+from unglow.workflow.samples.pair import MARKER_TABLE
+from unglow.workflow.samples.sheet import find_unwritable, sheet_text
 from unglow.workflow.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from unglow.io.tiff.metadata import Acquisition
-    from unglow.workflow.samples import Discovery
-    from unglow.workflow.samples.pair import SlideFiles
+    from unglow.images.tiff.metadata import Acquisition
+    from unglow.workflow.samples.pair import Discovery, SlideFiles
 
 
 # Snakemake's own, not what unglow computes.
@@ -58,22 +60,21 @@ _ABOUT_CONTROLS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow init` to a parser."""
     parser.description = (
-        "Write config/config.yaml (every key with its default and what it means) and "
-        "config/samples.tsv (the pairs found in RAW, if there are no slides next to them), and "
-        "print a survey of the images. Next to the images of a slide without a table, write "
-        "markers.csv from their metadata. The exit status is 1 if the survey shows "
-        "problems."
+        "Write config/config.yaml (every key with its default and what it means), and print a "
+        "survey of the images. Pairs in RAW without slides next to them go to config/samples.tsv. "
+        "Next to the images of a slide without a table, write markers.csv from their metadata. "
+        "The exit status is 1 if the survey shows problems."
     )
     parser.add_argument("raw", type=Path, metavar="RAW", help="directory of raw images")
     add_working_directory(parser, "working directory to write config/ in")
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
-    rules = "; ".join(f"{name}: {about}" for name, about in RULES.items())
+    rules = ". ".join(f"{name}: {about}" for name, about in RULES.items())
     parser.add_argument(
         "--background",
         choices=tuple(RULES),
         metavar="RULE",
-        help=f"fill in the backgrounds of markers that have none, by a rule ({rules}); "
-        "existing configuration and sheet are kept",
+        help=f"fill in the backgrounds of markers that have none, by a rule. {rules}. "
+        "Existing configuration and sheet are kept.",
     )
 
 
@@ -202,7 +203,7 @@ def draft_tables(raw: Path) -> tuple[list[Path], list[str]]:
             continue
         channels = [channel for one in acquired for channel in one.channels]
         rows = draft_rows(channels)
-        table = files.images[0].parent / NAME
+        table = files.images[0].parent / MARKER_TABLE
         write_rows(table, rows)
         tables.append(table)
         gaps = list_gaps(rows)

@@ -13,34 +13,31 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.core.progress import track_progress
 from unglow.core.records import to_plain
-from unglow.io.raw_images import survey_blocks
-from unglow.io.tiff import remedy
+from unglow.images.channel_signal import is_bright_field
+from unglow.images.channels import AUTO, BLOCKS, SIDE, choose_channels, find_stored_type
+from unglow.images.pair_plan import ROLES
+from unglow.images.raw_images import survey_blocks
+from unglow.images.tiff import remedy
 from unglow.photometry.gain.bright_field import check_roles
+from unglow.stages.plan import check_two_files
+from unglow.wings import SLIDES
 from unglow.workflow.batch import check_help
-from unglow.workflow.channel_signal import is_bright_field
-from unglow.workflow.channels import AUTO, BLOCKS, SIDE, choose_channels
-from unglow.workflow.header_cache import (
-    CACHE,
-    HeaderCache,
-    find_stored_type,
-    headers_of,
-    pixel_size_note,
-)
-from unglow.workflow.samples import describe_repeated, map_sources
-from unglow.workflow.slides import marker_pairs, read_slides
-from unglow.workflow.stages.plan import check_two_files
+from unglow.workflow.header_cache import CACHE, HeaderCache, headers_of, pixel_size_note
+from unglow.workflow.samples.pair import describe_repeated, map_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from unglow.io.tiff import TiffHeader
-    from unglow.workflow.channels import ChannelChoice
-    from unglow.workflow.samples import Discovery, Pair, Problem
+    from numpy.typing import NDArray
+
+    from unglow.images.channels import ChannelChoice
+    from unglow.images.slide_plan import KnownSlide
+    from unglow.images.tiff import TiffHeader
+    from unglow.workflow.batch import FoundSlides
+    from unglow.workflow.samples.pair import Discovery, Pair, Problem
     from unglow.workflow.settings import Settings
-    from unglow.workflow.slides import KnownSlide, MarkerPairs
 
 T = TypeVar("T")
-ROLES = ("post", "pre")
 BRIGHT_FIELD = "bright-field (dark is signal on a bright background): no candidates are looked for"
 
 
@@ -69,7 +66,7 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     looked: dict[str, Any] = {}
     for pair in track_progress(discovery.pairs, "pairs looked at"):
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is counted
-            record, skipped, failures = _look(pair, settings, cache, looked)
+            record, skipped, failures = _describe_pair(pair, settings, cache, looked)
         if record["chosen"] is not None:
             usable[pair.key] = pair
             shapes[pair.key] = [file["shape"] for file in record["files"]]
@@ -82,22 +79,17 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
         ]  # fmt: skip
     _, unusable = map_sources(usable, shapes, settings.register.from_)
     problems += [_problem(problem) for problem in unusable]
-    slides, left_out = read_slides(discovery.slides, settings, cache)
-    searched = marker_pairs(slides, settings, discovery)
-    problems += [_problem(problem) for problem in (*left_out, *searched.problems)]
+    found = SLIDES.find(discovery, settings, cache)
+    problems += [_problem(problem) for problem in found.problems]
     report = {"layout": discovery.layout, "files": files, "pairs": pairs, "problems": problems}
-    of_slides = [_slide(known, searched) for known in slides.values()]
-    repeated = describe_repeated(usable.values())
-    return (
-        report
-        | ({"notes": repeated} if repeated else {})
-        | ({"slides": of_slides} if slides else {})
-    )
+    slides = [_slide(known, found) for known in found.slides.values()]
+    notes = [*describe_repeated(usable.values()), *discovery.notes]
+    return report | ({"notes": notes} if notes else {}) | ({"slides": slides} if slides else {})
 
 
-def _slide(known: KnownSlide, searched: MarkerPairs) -> dict[str, Any]:
+def _slide(known: KnownSlide, found: FoundSlides) -> dict[str, Any]:
     """Return the record of a slide."""
-    candidates = [pair.dye for pair in searched.pairs if pair.slide == known.slide.name]
+    candidates = [pair.dye for pair in found.pairs if pair.slide == known.slide.name]
     return {
         **({"candidates": candidates} if candidates else {}),
         "slide": known.slide.name,
@@ -114,7 +106,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
     return {**asdict(problem), "paths": paths, "skipped": True}
 
 
-def _look(
+def _describe_pair(
     pair: Pair, settings: Settings, cache: HeaderCache, looked: dict[str, Any]
 ) -> tuple[dict[str, Any], str, list[str]]:
     """Return the record of a pair, why a run would skip it (or ''), and what else is wrong.
@@ -138,7 +130,9 @@ def _look(
             continue
         try:
             _check_memory(headers[role], settings)
-            figures = _once(looked, (headers[role],), (), partial(channel_figures, headers[role]))
+            figures = _remember(
+                looked, (headers[role],), (), partial(channel_figures, headers[role])
+            )
         except InputError as error:
             failures.append(str(error))
             continue
@@ -160,7 +154,7 @@ def _look(
     if len(files) == len(ROLES) and not skipped:
         try:
             check_two_files(headers["post"], headers["pre"])
-            choice = _once(
+            choice = _remember(
                 looked,
                 headers.values(),
                 (channel, pair.dye),
@@ -173,7 +167,7 @@ def _look(
                     one["chosen"] = one["index"] in choice.indices[role]
                     one["share"] = choice.shares.get(role, {}).get(one["name"])
                 file["stored_dtype"] = find_stored_type(headers[role], channel)
-            bright = _once(
+            bright = _remember(
                 looked,
                 headers.values(),
                 choice.indices,
@@ -187,7 +181,7 @@ def _look(
     return record, skipped, failures
 
 
-def _once(
+def _remember(
     looked: dict[str, Any], headers: Iterable[TiffHeader], more: object, measure: Callable[[], T]
 ) -> T:
     """Return what is measured in images, or what was measured in them before; a copy of it."""
@@ -257,44 +251,24 @@ def channel_figures(header: TiffHeader) -> list[dict[str, Any]]:
     """
     kind = np.dtype(header.dtype)
     top = np.iinfo(kind).max if kind.kind in "iu" else None
-    tallies = [_Tally(top) for _ in header.channels]
-    for block in survey_blocks(header, BLOCKS, SIDE):
-        for tally, plane in zip(tallies, block, strict=True):
-            tally.add(plane)
+    blocks = [block.reshape(len(block), -1) for block in survey_blocks(header, BLOCKS, SIDE)]
     return [
-        {"index": i, "name": channel.name, "alpha": channel.alpha, **tally.figures(),
+        {"index": i, "name": channel.name, "alpha": channel.alpha, **_figures(values, top),
          "chosen": False, "share": None}
-        for i, (channel, tally) in enumerate(zip(header.channels, tallies, strict=True))
+        for i, (channel, values) in enumerate(
+            zip(header.channels, np.concatenate(blocks, axis=1), strict=True)
+        )
     ]  # fmt: skip
 
 
-class _Tally:
-    """Running figures of one channel."""
-
-    def __init__(self, top: int | None) -> None:
-        self._top = top
-        self._seen = self._counted = self._saturated = 0
-        self._total = 0.0
-        self._low, self._high = np.inf, -np.inf
-
-    def add(self, plane: np.ndarray[Any, Any]) -> None:
-        values = plane if plane.dtype.kind in "iu" else plane[np.isfinite(plane)]
-        self._seen += plane.size
-        if not values.size:
-            return
-        self._counted += values.size
-        self._total += float(values.sum(dtype=np.float64))
-        self._low = min(self._low, float(values.min()))
-        self._high = max(self._high, float(values.max()))
-        if self._top is not None:
-            self._saturated += int(np.count_nonzero(values >= self._top))
-
-    def figures(self) -> dict[str, float | None]:
-        n = self._counted
-        return {
-            "min": self._low if n else None,
-            "mean": self._total / n if n and np.isfinite(self._total) else None,
-            "max": self._high if n else None,
-            "saturated": None if self._top is None or not n else self._saturated / n,
-            "missing": 1.0 - n / self._seen if self._seen else 0.0,
-        }
+def _figures(values: NDArray[Any], top: int | None) -> dict[str, float | None]:
+    """Return the figures of the sampled values of a channel, whose type ends at ``top``."""
+    there = values[np.isfinite(values)]
+    mean = float(there.mean(dtype=np.float64)) if there.size else np.nan
+    return {
+        "min": float(there.min()) if there.size else None,
+        "mean": mean if np.isfinite(mean) else None,
+        "max": float(there.max()) if there.size else None,
+        "saturated": None if top is None else float(np.mean(there >= top)),
+        "missing": 1.0 - there.size / values.size,
+    }

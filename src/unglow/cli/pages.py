@@ -38,9 +38,9 @@ from unglow.core.process import is_mounted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from unglow.reporting.html.live_answers import Part
-    from unglow.reporting.html.live_server import Server
-    from unglow.reporting.html.live_site import Site, Source
+    from unglow.pages.report.live_answers import Part
+    from unglow.pages.report.live_server import Server
+    from unglow.pages.report.live_site import Site, Source
 
 
 _PAGE = """\
@@ -55,8 +55,6 @@ _PAGE = """\
 <body><a href="{url}" rel="noreferrer">Open the page of unglow</a></body>
 </html>
 """
-# Between two looks; a shorter time would only be spent on looking.
-_SHORTEST_S, _LONGEST_S = 0.1, 3600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,13 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="working directories or results directories (default: the current one)",
     )
     parser.add_argument("--once", action="store_true", help="show the current state, and end")
-    parser.add_argument(
-        "--interval",
-        type=_interval,
-        default=1.0,
-        metavar="S",
-        help="update every S seconds (default: 1)",
-    )
     parser.add_argument("--web", action="store_true", help="show it in a browser on this machine")
     parser.add_argument(
         "--port",
@@ -100,28 +91,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the runs; return 1 if the last one of a directory failed or was killed."""
     places = all_results_of(arguments.directories)
     if arguments.web:
-        from unglow.cli.run import StopButton  # noqa: PLC0415 (so do these)
-        from unglow.reporting.html.live_site import Site  # noqa: PLC0415
-        from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
+        from unglow.cli.run import StopButton  # so do these
+        from unglow.pages.report.live_site import Site
+        from unglow.pages.viewer.site import NAME, Viewer
 
         site = Site(places, {NAME: Viewer, "stop": StopButton})
         serve(site, arguments.port, until_input_ends=arguments.until_input_ends)
         return 0
-    from unglow.reporting.terminal.screen import follow  # noqa: PLC0415 (rich takes a moment)
+    from unglow.monitor.terminal.screen import follow  # rich takes a moment
 
-    return follow(places, sys.stdout, arguments.interval, once=arguments.once)
-
-
-def _interval(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not _SHORTEST_S <= seconds <= _LONGEST_S:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of seconds from {_SHORTEST_S} to {_LONGEST_S:.0f}"
-        )
-    return seconds
+    return follow(places, sys.stdout, once=arguments.once)
 
 
 def port(text: str) -> int:
@@ -135,9 +114,9 @@ def port(text: str) -> int:
 def add_arguments_report(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow report` to a parser."""
     parser.description = (
-        "Write the report of a results directory in one HTML file that opens offline: the results "
-        "of each pair, then time and memory of every job. Each run writes it at its end; this "
-        "command also writes it during a run, or after one was killed."
+        "Write the report of a results directory in one HTML file that opens offline. It has the "
+        "results of each pair, then time and memory of every job. Each run writes it at its end; "
+        "this command also writes it during a run, or after one was killed."
     )
     add_results(parser)
     about = "file to write (default: RESULTS/report.html)"
@@ -146,7 +125,7 @@ def add_arguments_report(parser: argparse.ArgumentParser) -> None:
 
 def run_report(arguments: argparse.Namespace) -> int:
     """Write the report and print where it is."""
-    from unglow.reporting.html.report import write_report  # noqa: PLC0415 (imports numpy)
+    from unglow.pages.report.report import write_report  # imports numpy
 
     place = find_recorded(arguments.results)
     say(write_report(place, arguments.output))
@@ -156,9 +135,9 @@ def run_report(arguments: argparse.Namespace) -> int:
 def add_arguments_view(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow view` to a parser."""
     parser.description = (
-        "Look at any pixel of any stage in a browser: post, pre, aligned pre, the differences of "
-        "all scale methods, the signal-to-noise ratio and the error of the map. Finished results "
-        "are enough, and may be read-only; they are not changed."
+        "Look at any pixel of any stage in a browser. Stages are post, pre, aligned pre, the "
+        "differences of all scale methods, the signal-to-noise ratio and the error of the map. "
+        "Finished results are enough, and may be read-only; they are not changed."
     )
     parser.add_argument(
         "place",
@@ -194,8 +173,8 @@ def run_view(arguments: argparse.Namespace) -> int:
     """Serve results until Ctrl-C, or write a folder to be served."""
     if arguments.static is not None:
         return _write_static(arguments)
-    from unglow.reporting.html.live_site import Site  # noqa: PLC0415
-    from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
+    from unglow.pages.report.live_site import Site
+    from unglow.pages.viewer.site import NAME, Viewer
 
     results, pair = place_of(arguments.place)
     site = Site([results], {NAME: Viewer})
@@ -207,8 +186,8 @@ def run_view(arguments: argparse.Namespace) -> int:
 
 
 def _write_static(arguments: argparse.Namespace) -> int:
-    from unglow.export.images import refuse_existing  # noqa: PLC0415
-    from unglow.viewer.static_site import write_site  # noqa: PLC0415 (imports numpy)
+    from unglow.export.images import refuse_existing
+    from unglow.pages.viewer.static_site import write_site  # imports numpy
 
     results, _ = place_of(arguments.place)
     refuse_existing(arguments.static)
@@ -220,8 +199,8 @@ def _write_static(arguments: argparse.Namespace) -> int:
 
 def _hash(results: Path, directory: Path) -> str:
     """Return the part of the address that opens a pair."""
-    from unglow.reporting.html.live_site import Source  # noqa: PLC0415 (imports numpy)
-    from unglow.viewer.site import Viewer  # noqa: PLC0415
+    from unglow.pages.report.live_site import Source  # imports numpy
+    from unglow.pages.viewer.site import Viewer
 
     pairs = Viewer(Source(results, "")).pairs()
     wanted = resolve_links(directory)
@@ -260,11 +239,11 @@ def add_arguments_app(parser: argparse.ArgumentParser) -> None:
 
 def run_app(arguments: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
-    from unglow.app.site import NAME, App  # noqa: PLC0415
-    from unglow.app.workplace import Workplace  # noqa: PLC0415
-    from unglow.cli.run import StopButton  # noqa: PLC0415 (so do these)
-    from unglow.reporting.html.live_site import Site  # noqa: PLC0415
-    from unglow.viewer import site as viewer  # noqa: PLC0415
+    from unglow.cli.run import StopButton  # so do these
+    from unglow.pages.app.site import NAME, App
+    from unglow.pages.app.workplace import Workplace
+    from unglow.pages.report.live_site import Site
+    from unglow.pages.viewer import site as viewer
 
     missing = [folder for folder in arguments.folders if not folder.is_dir()]
     if missing:
@@ -314,7 +293,7 @@ def serve(
     until_input_ends
         Whether to stop as soon as standard input ends as well.
     """
-    from unglow.reporting.html.live_server import Server  # noqa: PLC0415 (imports numpy)
+    from unglow.pages.report.live_server import Server  # imports numpy
 
     with ExitStack() as stack:
         server = stack.enter_context(Server(site, port, same_user=same_user))
@@ -347,7 +326,7 @@ def _exit_on_signals() -> None:
 
 def tunnel(port: int) -> str:
     """Return the command that makes the address work on another machine."""
-    from unglow.reporting.html.live_server import ADDRESS  # noqa: PLC0415 (imports numpy)
+    from unglow.pages.report.live_server import ADDRESS  # imports numpy
 
     try:
         user = getpass.getuser()

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NoReturn
 
+from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.printable import WEB, printable, say, warn
 from unglow.core.settings import suggest
@@ -14,10 +19,10 @@ from unglow.core.workflow_files import snakefile, workflow_directory
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from unglow.reporting.html.live_answers import Answer, Request
-    from unglow.reporting.html.live_site import Source
+    from unglow.pages.report.live_answers import Answer, Request
+    from unglow.pages.report.live_site import Source
     from unglow.workflow.batch import Batch
     from unglow.workflow.planned_jobs import PlannedJob
 
@@ -59,7 +64,13 @@ def run(arguments: argparse.Namespace) -> NoReturn:
 
 def become_snakemake(given: Sequence[str]) -> NoReturn:
     """Replace this process by Snakemake with the words that were given, and unglow's own."""
-    from unglow.jobs.snakemake_command import LOGGER, STARTED, replace_only  # noqa: PLC0415
+    words = make_command(given)
+    os.execv(words[0], words)  # noqa: S606 (no shell is wanted)
+
+
+def make_command(given: Sequence[str]) -> list[str]:
+    """Return the command of Snakemake with the words that were given; set what it looks for."""
+    from unglow.jobs.snakemake_command import LOGGER, STARTED, replace_only
 
     path = snakefile()
     if not path.is_file():
@@ -77,7 +88,7 @@ def become_snakemake(given: Sequence[str]) -> NoReturn:
         options.remove(_WEB)
         os.environ[WEB] = "1"
     words = ["-Pm", "unglow.jobs.launcher", *start, *_nest_settings(_replace_own_profile(options))]
-    os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 (no shell is wanted)
+    return [sys.executable, *words]
 
 
 def _profiles() -> list[str]:
@@ -89,11 +100,12 @@ def _replace_own_profile(words: Sequence[str]) -> list[str]:
 
     Snakemake says nothing of a profile that is not there, and runs without it.
     """
-    from unglow.jobs.snakemake_command import split_option  # noqa: PLC0415
+    from unglow.jobs.snakemake_command import split_option
 
     made = [part for word in words for part in split_option(word, [_PROFILE])]
     for place, word in enumerate(made[1:], 1):
-        if made[place - 1] != _PROFILE or word == "none" or _is_profile(Path(word)):
+        is_there = Path(word).exists() or Path("profiles", word).exists()
+        if made[place - 1] != _PROFILE or word == "none" or is_there:
             continue
         if word not in _profiles():
             meant = suggest(word, _profiles(), f"give one of {', '.join(_profiles())}.")
@@ -102,13 +114,9 @@ def _replace_own_profile(words: Sequence[str]) -> list[str]:
     return made
 
 
-def _is_profile(path: Path) -> bool:
-    return path.exists() or (Path("profiles") / path).exists()
-
-
 def _nest_settings(words: Sequence[str]) -> list[str]:
     """Return options with `detect.fdr=0.1` behind ``--config`` as `detect={fdr: 0.1}`."""
-    from unglow.jobs.snakemake_command import split_option  # noqa: PLC0415
+    from unglow.jobs.snakemake_command import split_option
 
     made, inside = [], False
     for word in (part for given in words for part in split_option(given, _CONFIG)):
@@ -121,13 +129,13 @@ def _nest_settings(words: Sequence[str]) -> list[str]:
 
 
 def add_arguments_debug(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `unglow debug` to a parser."""
+    """Add the options of `unglow run --debug` to a parser."""
     parser.description = (
         "Run one job again in pdb, with the inputs, settings and threads of a run. It stops at the "
         "first line of the job's script; `c` continues to a breakpoint() or an error. The jobs "
         "before it must be finished."
     )
-    from unglow.workflow.stage_table import STAGES  # noqa: PLC0415 (imports numpy)
+    from unglow.workflow.stage_table import STAGES  # imports numpy
 
     parser.add_argument("rule", metavar="RULE", choices=STAGES, help="stage, such as register")
     parser.add_argument(
@@ -141,23 +149,58 @@ def add_arguments_debug(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_debug(arguments: argparse.Namespace) -> NoReturn:
-    """Become the Snakemake that runs the job."""
-    from unglow.jobs.context import DEBUGGED  # noqa: PLC0415
-    from unglow.jobs.snakemake_command import ONLY  # noqa: PLC0415
-    from unglow.workflow.batch import Batch  # noqa: PLC0415 (imports numpy)
-    from unglow.workflow.config import CONFIG, read_stored  # noqa: PLC0415
+def run_debug(arguments: argparse.Namespace) -> int:
+    """Run the job in a Snakemake below this process; what was there before stays if it fails."""
+    from unglow.jobs.context import DEBUGGED
+    from unglow.jobs.snakemake_command import ONLY
+    from unglow.wings import SLIDES
+    from unglow.workflow.batch import Batch  # imports numpy
+    from unglow.workflow.config import CONFIG, read_stored
+    from unglow.workflow.verify import run_files
 
-    batch = Batch.load(read_stored(CONFIG))
+    batch = Batch.load(read_stored(CONFIG), slide_rules=SLIDES)
     job = job_named(batch, arguments.rule, arguments.pair, arguments.wildcards)
     if not sys.stdin.isatty():
-        warn("unglow debug: standard input is not a terminal; commands of pdb are read from it.")
+        warn("unglow run --debug: commands of pdb are read from standard input, no terminal.")
     os.environ[DEBUGGED] = "1"
-    target = job.files[0].replace("<results>", batch.settings.results, 1)
+    results = Path(batch.settings.results)
+    files = [Path(name.replace("<results>", str(results), 1)) for name in job.files]
     only = ("--allowed-rules", job.rule, "--force", "--retries", "0")
     pairs = (ONLY, arguments.pair) if arguments.pair else ()
-    words = [*only, *pairs, "--quiet", "rules", "progress", "--", target]
-    become_snakemake(words)
+    words = [*only, *pairs, "--quiet", "rules", "progress", "--", str(files[0])]
+    lists = {digests.list_of(place, job.rule) for path in files for place in path.parents[:3]}
+    of_run = run_files(results) if results.is_dir() else []
+    there = [path for path in (*files, *lists, *of_run) if path.is_file()]
+    if not there:
+        become_snakemake(words)
+    with _keep(there, results) as restore:
+        signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the debugger
+        status = subprocess.call(make_command(words))  # noqa: S603 (itself)
+        if status:
+            restore()
+    return status
+
+
+@contextmanager
+def _keep(files: Sequence[Path], results: Path) -> Iterator[Callable[[], None]]:
+    """Keep files that Snakemake removes when it starts a job; yields what puts them back.
+
+    They are links, so that nothing is copied. Where a store has been written again, nothing is put
+    back: its pixels are others.
+    """
+    places = {path.parent: path.parent.stat().st_ino for path in files if path.name == "zarr.json"}
+    with TemporaryDirectory(prefix=".debug-", dir=results) as kept:
+        links = {path: Path(kept, str(n)) for n, path in enumerate(files)}
+        for path, link in links.items():
+            link.hardlink_to(path)
+
+        def restore() -> None:
+            if all(place.is_dir() and place.stat().st_ino == n for place, n in places.items()):
+                for path, link in links.items():
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    link.replace(path)
+
+        yield restore
 
 
 def job_named(batch: Batch, rule: str, pair: str, wildcards: Sequence[str]) -> PlannedJob:
@@ -168,7 +211,7 @@ def job_named(batch: Batch, rule: str, pair: str, wildcards: Sequence[str]) -> P
     InputError
         There is none, or there are several.
     """
-    from unglow.workflow.planned_jobs import jobs_of, jobs_of_run  # noqa: PLC0415
+    from unglow.workflow.planned_jobs import jobs_of, jobs_of_run
 
     sample, _, dye = pair.partition("/")
     if pair and (sample, dye) not in batch.keys:
@@ -192,10 +235,10 @@ def _words(job: PlannedJob) -> Iterator[str]:
 
 
 def add_arguments_where(parser: argparse.ArgumentParser) -> None:
-    """Describe `unglow where` to a parser."""
+    """Describe `unglow run --where` to a parser."""
     parser.description = (
-        'Print the path of the installed Snakefile: for `snakemake -s "$(unglow where)"`, or for '
-        "`module` in your own Snakefile. Rules, scripts and profiles are next to it."
+        'Print the path of the installed Snakefile: for `snakemake -s "$(unglow run --where)"`, or '
+        "for `module` in your own Snakefile. Rules, scripts and profiles are next to it."
     )
 
 
@@ -208,12 +251,13 @@ def run_where(_arguments: argparse.Namespace) -> int:
 def add_arguments_resume(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow resume` to a parser."""
     parser.description = (
-        "Continue an interrupted run: end what is left of it (here and in the queue of a cluster), "
-        "remove its lock, and give the same command again. The exit status is that of Snakemake."
+        "Continue an interrupted run. It ends what is left of it (here and in the queue of a "
+        "cluster), removes its lock and gives the same command again. The exit status "
+        "is that of Snakemake."
     )
     parser.usage = "unglow resume [-h] [--lost HOST] [DIR] [-- WORDS...]"
     parser.epilog = "WORDS are added to the command."
-    from unglow.cli.directories import add_directory, add_lost  # noqa: PLC0415 (imports numpy)
+    from unglow.cli.directories import add_directory, add_lost  # imports numpy
 
     add_directory(parser)
     add_lost(parser)
@@ -221,8 +265,8 @@ def add_arguments_resume(parser: argparse.ArgumentParser) -> None:
 
 def run_resume(arguments: argparse.Namespace) -> int:
     """Become Snakemake."""
-    from unglow.cli.directories import results_of  # noqa: PLC0415
-    from unglow.jobs.resume import resume  # noqa: PLC0415
+    from unglow.cli.directories import results_of
+    from unglow.jobs.resume import resume
 
     named = arguments.directory
     resume(
@@ -233,7 +277,7 @@ def run_resume(arguments: argparse.Namespace) -> int:
 
 def add_arguments_stop(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow stop` to a parser."""
-    from unglow.cli.directories import add_directory  # noqa: PLC0415 (imports numpy)
+    from unglow.cli.directories import add_directory  # imports numpy
 
     parser.description = (
         "Stop the run of a directory: running jobs finish, no other job starts. The command waits "
@@ -248,14 +292,14 @@ def add_arguments_stop(parser: argparse.ArgumentParser) -> None:
 
 def run_stop(arguments: argparse.Namespace) -> int:
     """Stop the run, and say what happened."""
-    from unglow.cli.directories import quote_directory, results_of  # noqa: PLC0415 (imports numpy)
-    from unglow.jobs.run_records import (  # noqa: PLC0415
+    from unglow.cli.directories import quote_directory, results_of  # imports numpy
+    from unglow.jobs.run_records import (
         end_jobs,
         find_running,
         finish_jobs,
         wait_for_end,
     )
-    from unglow.reporting.runs import Runs  # noqa: PLC0415 (imports numpy)
+    from unglow.results.runs import Runs  # imports numpy
 
     results = results_of(arguments.directory)
     trace = find_running(results)
@@ -291,11 +335,11 @@ class StopButton:
 
     def answer(self, request: Request) -> Answer:
         """Ask the run to end; say what happens."""
-        import json  # noqa: PLC0415 (`unglow run` loads little)
-        from http import HTTPStatus  # noqa: PLC0415
+        import json  # `unglow run` loads little
+        from http import HTTPStatus
 
-        from unglow.jobs.run_records import find_running, finish_jobs  # noqa: PLC0415
-        from unglow.reporting.html.live_answers import JSON, Answer  # noqa: PLC0415
+        from unglow.jobs.run_records import find_running, finish_jobs
+        from unglow.pages.report.live_answers import JSON, Answer
 
         if request.method != "POST" or request.parts:
             text, status = "Send to this address to stop the run.\n", HTTPStatus.METHOD_NOT_ALLOWED

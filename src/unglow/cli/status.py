@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.directories import add_directory, quote_directory, results_of
 from unglow.core.printable import clean, say, shorten, table
 from unglow.core.workflow_files import is_foreign
 from unglow.jobs.outcomes import WORTH_ANOTHER
-from unglow.reporting.runs import SCHEMA, Runs
-from unglow.reporting.terminal.formatting import OUTCOMES
 from unglow.results import SKIPPED
+from unglow.results.runs import SCHEMA, Runs
+from unglow.results.wording import OUTCOMES
 from unglow.telemetry.reading.pairs import WAITING, Work, sentence_of
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.workflow.planned_jobs import is_missing, jobs_of
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from unglow.reporting.runs import Run
+    from unglow.results.runs import Run
     from unglow.workflow.batch import Batch
 
 
@@ -68,7 +67,7 @@ def pair_statuses(batch: Batch, runs: Runs) -> list[PairStatus]:
     verdicts = _verdicts(runs.rows, batch.slides)
     statuses = []
     for key in batch.keys:
-        jobs = list(jobs_of(batch, *key))
+        jobs = jobs_of(batch, *key)
         left = [job.rule for job in jobs if is_missing(job, results)]
         status, note = verdicts.get(key, ("", ""))
         if not status or (left and status != _WORST[0]):
@@ -102,11 +101,11 @@ def suggest_next(run: Run | None, directory: str = "", results: str = "") -> lis
         return []
     last = run.history
     ending = f"The last run {OUTCOMES.get(last.outcome, last.outcome)}"
-    latest = {a.attempt.job: a for a in last.attempts}.values()
+    latest = {a.key: a for a in last.attempts}.values()
     again = [a for a in latest if a.outcome not in (RUNNING, *WORTH_ANOTHER)]
     if not again:
         return [f"{ending}: `unglow resume{directory}` continues."]
-    jobs = [a for a in again if a.attempt.stage != _VERDICT]
+    jobs = [a for a in again if a.stage != _VERDICT]
     if not jobs:
         because = (
             "because of failed or skipped pairs: the same command would end in the same way. Fix "
@@ -119,8 +118,8 @@ def suggest_next(run: Run | None, directory: str = "", results: str = "") -> lis
     )
     lines = [f"{ending}, and {again_fails}"]
     for a in jobs[:_NAMED]:
-        end = a.attempt.end
-        lines.append(f"  {a.attempt.title}: {sentence_of(a).partition(': ')[2]}")
+        end = a.ending
+        lines.append(f"  {a.title}: {sentence_of(a).partition(': ')[2]}")
         if end is not None and end.remedy:
             lines.append(f"    {end.remedy}")
     if len(jobs) > _NAMED:
@@ -195,20 +194,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; return 1 if a pair failed, is incomplete or was skipped."""
-    from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
-    from unglow.workflow.config import CONFIG, read_stored  # noqa: PLC0415
+    from unglow.cli.verify import batch_of  # imports numpy
 
     results = results_of(arguments.directory)
     runs = Runs.read(results)
     last = runs.last
     if is_foreign(results):
         return _show_rules(runs, as_json=arguments.json)
-    work = results.absolute().parent if last is None else Path(last.directory)
-    if work == Path.cwd():
-        work = Path()  # so that messages name short paths
-    recorded = {} if last is None else last.config
-    settings = dict(recorded or read_stored(work / CONFIG)) | {"only": None}
-    statuses = pair_statuses(Batch.load(settings, work), runs)
+    statuses = pair_statuses(batch_of(results), runs)
     code = int(any(pair.status not in _WELL for pair in statuses))
     then = suggest_next(last, quote_directory(arguments.directory, "."), quote_directory(results))
     if arguments.json:

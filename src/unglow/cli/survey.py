@@ -12,19 +12,19 @@ import msgspec
 from unglow.cli.inventory import inventory
 from unglow.core.printable import say, table
 from unglow.core.rounding import number, percent
+from unglow.workflow.batch import find_pairs
 from unglow.workflow.config import CONFIG, read_config
-from unglow.workflow.samples import discover, read_sheet
+from unglow.workflow.samples.discovery import discover
 
 if TYPE_CHECKING:
     import argparse
 
-    from unglow.workflow.samples import Discovery
+    from unglow.workflow.samples.pair import Discovery
     from unglow.workflow.settings import Settings
 
 
 # Characters of a line.
 WIDTH = 100
-SHEET = Path("config") / "samples.tsv"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,13 +56,9 @@ def find(settings: Settings, raw: Path | None, sheet: Path | None) -> Discovery:
     """Return the pairs of a directory, of a sheet, or of where the workflow would look."""
     if raw is not None:
         return discover(raw, mapped=bool(settings.multiplexed.backgrounds))
-    if sheet is None and settings.samples is not None:
-        sheet = Path(settings.samples)
-    if sheet is None and SHEET.exists():
-        sheet = SHEET
     if sheet is not None:
-        return read_sheet(sheet, base=Path())
-    return find(settings, Path(settings.raw), None)
+        settings = msgspec.structs.replace(settings, samples=str(sheet))
+    return find_pairs(settings, Path())[1]
 
 
 def text(report: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""``unglow tune``: run a real pair with 1, 2, 4, ... cores, and write a profile that fits."""
+"""``unglow doctor --tune``: run a real pair with 1, 2, 4, ... cores, and write a profile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import yaml
 
 from unglow.cli.directories import add_working_directory
-from unglow.cli.survey import SHEET
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import open_file, write_text
 from unglow.core.machine import busy_processors, memory_total_mb, processors
@@ -27,23 +26,24 @@ from unglow.core.workflow_files import snakefile
 from unglow.jobs.snakemake_command import refuse_what_snakemake_stumbles_over
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.totals import group_by_rule
-from unglow.workflow.batch import Batch
+from unglow.wings import SLIDES
+from unglow.workflow.batch import SHEET, Batch
 from unglow.workflow.config import CONFIG, read_stored
-from unglow.workflow.samples import sheet_text
+from unglow.workflow.samples.sheet import sheet_text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from unglow.telemetry.reading.history import RunHistory
-    from unglow.workflow.samples import Pair
+    from unglow.workflow.samples.pair import Pair
     from unglow.workflow.settings import Settings
 
 
 WORTH = 0.9
 """More cores are taken as long as the time falls to this share of what it was, or below."""
 _PROFILE = """\
-# Made by unglow tune from {what}.
+# Made by unglow doctor --tune from {what}.
 # {advice}
 {table}
 __use_yte__: true
@@ -115,7 +115,7 @@ def average(trials: Sequence[Trial]) -> Trial:
     )
 
 
-def choose(trials: Sequence[Trial]) -> Trial:
+def choose_trial(trials: Sequence[Trial]) -> Trial:
     """Return the trial to follow: of growing numbers of cores, the last that was worth it."""
     best, *others = sorted(trials, key=lambda trial: trial.cores)
     for other in others:
@@ -124,7 +124,7 @@ def choose(trials: Sequence[Trial]) -> Trial:
     return best
 
 
-def table(trials: Sequence[Trial]) -> list[str]:
+def format_trials(trials: Sequence[Trial]) -> list[str]:
     """Return the lines of a table, one trial in each; speed-ups are over the first."""
     header = ("cores", "time s", "speed-up", "CPU s", "peak MB", "declared MB", "largest job MB")
     rows: list[tuple[str, ...]] = [header]
@@ -136,10 +136,10 @@ def table(trials: Sequence[Trial]) -> list[str]:
     return [line[2:] for line in align(rows, "r" * len(header)).splitlines()]
 
 
-def advice(trials: Sequence[Trial]) -> str:
+def describe_gain(trials: Sequence[Trial]) -> str:
     """Return in a sentence how many cores to take, and why."""
     ordered = sorted(trials, key=lambda trial: trial.cores)
-    best = choose(ordered)
+    best = choose_trial(ordered)
     plural = "s" * (best.cores != 1)
     took = f"{best.cores} core{plural}: {best.seconds:.1f} s"
     if best is not ordered[0]:
@@ -167,11 +167,11 @@ def profile_text(trials: Sequence[Trial], what: str, total_mb: float) -> str:
         Memory of the machine or container, MB: a larger share of it is given to the jobs where
         those that ran at a time had declared more than the usual one.
     """
-    best = choose(trials)
+    best = choose_trial(trials)
     usual, most = _SHARES
     share = usual if best.declared_mb <= usual * total_mb else most
-    lines = "\n".join(f"#   {line}" for line in table(trials))
-    sentence = advice(trials)
+    lines = "\n".join(f"#   {line}" for line in format_trials(trials))
+    sentence = describe_gain(trials)
     return _PROFILE.format(what=what, advice=sentence, table=lines, cores=best.cores, share=share)
 
 
@@ -184,7 +184,7 @@ _READ = 1 << 24
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `unglow tune` to a parser."""
+    """Add the options of `unglow doctor --tune` to a parser."""
     parser.description = (
         "Run the whole workflow on a pair of this directory with 1, 2, 4, ... cores, print time, "
         "speed-up and memory, and write a profile with the number of cores that pays off. If there "
@@ -245,7 +245,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not path.is_file():
         raise InputError(f"{path} does not exist; say with -s where unglow's Snakefile is.")
     directory = arguments.directory
-    batch = Batch.load(read_stored(directory / CONFIG), directory)
+    batch = Batch.load(read_stored(directory / CONFIG), directory, SLIDES)
     settings = batch.settings
     pair = _choose_pair(batch, arguments.pair)
     copies = min(len(batch.pairs), numbers[-1])
@@ -265,8 +265,8 @@ def run(arguments: argparse.Namespace) -> int:
                     shutil.copytree(Path(place) / part, kept / name / part)
             repeats.append(found)
         trials.append(average(repeats))
-        say(table(trials)[-1] if len(trials) > 1 else "\n".join(table(trials)))
-    say(advice(trials))
+        say(format_trials(trials)[-1] if len(trials) > 1 else "\n".join(format_trials(trials)))
+    say(describe_gain(trials))
     say(f"Memory and time of these runs: unglow compare {kept}/* -o runs.html")
     target = arguments.profile / "config.yaml"
     write_text(target, profile_text(trials, what, memory_total_mb()))

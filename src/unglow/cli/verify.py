@@ -17,23 +17,24 @@ from unglow.core.digests import FOLDER, SUFFIX, Published
 from unglow.core.errors import InputError, StoreError, UnglowError
 from unglow.core.levels import RESULT_OF, variants_in
 from unglow.core.printable import say, show_progress, warn
-from unglow.io.pair_plan import ROLES, Plan
-from unglow.io.raw_header import is_ome_zarr
+from unglow.images.pair_plan import ROLES, Plan
+from unglow.images.raw_file import fingerprint
+from unglow.images.raw_header import is_ome_zarr
 from unglow.jobs.run_records import last_run, same_place
-from unglow.multiplexed.results import SlideRecord
+from unglow.results.slide_files import SlideRecord
 from unglow.telemetry.jsonl import mapping
+from unglow.wings import SLIDES
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored
-from unglow.workflow.stages.plan import fingerprint
 from unglow.workflow.verify import Defect
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from unglow.io.tiff import TiffHeader
-    from unglow.workflow.samples import Pair
-    from unglow.workflow.slides import KnownSlide
+    from unglow.images.slide_plan import KnownSlide
+    from unglow.images.tiff import TiffHeader
+    from unglow.workflow.samples.pair import Pair
 
 
 def batch_of(results: Path) -> Batch:
@@ -51,7 +52,9 @@ def batch_of(results: Path) -> Batch:
     if not settings or not same_place(work / str(fields.get("results", "")), results):
         work = results.absolute().parent  # copied or moved, or never run here
         settings = read_stored(work / CONFIG)
-    return Batch.load(settings | {"only": None}, work)
+    if same_place(work, Path()):
+        work = Path()  # so that messages name short paths
+    return Batch.load(settings | {"only": None}, work, SLIDES)
 
 
 def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:
@@ -105,8 +108,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow verify` to a parser."""
     parser.description = (
         "Check all images, tables, figures and reports of the results for damage or changes, by "
-        "their digests, and whether they were made from the inputs that are there now, raw images "
-        "included. Prints a line for each problem; the exit status is 1 if there is one."
+        "their digests. Also check that they were made from the inputs that are there now, raw "
+        "images included. Prints a line for each problem; the exit status is 1 if there is one."
     )
     add_results(parser)
     parser.add_argument(
@@ -119,7 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the problems; return 1 if there are any."""
-    from unglow.jobs.resume import refuse_if_at_work  # noqa: PLC0415
+    from unglow.jobs.resume import refuse_if_at_work
 
     results = existing(arguments.results)
     before = last_run(results)
@@ -148,7 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _next_step(results: Path, removed: set[Path]) -> str:
     """Say what makes again what was removed; a run that has something to do writes the report."""
-    from unglow.workflow.verify import is_of_report  # noqa: PLC0415 (imports numpy)
+    from unglow.workflow.verify import is_of_report  # imports numpy
 
     if all(is_of_report(path, results) for path in removed):
         return f"Run `unglow report{quote_directory(results)}`: it writes the report again."
@@ -167,7 +170,7 @@ def _remove(path: Path) -> None:
 
 
 def _problems(results: Path) -> Iterator[Defect]:
-    from unglow.workflow.verify import (  # noqa: PLC0415 (imports numpy)
+    from unglow.workflow.verify import (  # imports numpy
         check_pair,
         check_run,
         pair_directories,
@@ -188,7 +191,7 @@ def _problems(results: Path) -> Iterator[Defect]:
 
 def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterator[Defect]:
     """Yield a problem for each raw image that is another one now."""
-    from unglow.workflow.verify import is_slide  # noqa: PLC0415
+    from unglow.workflow.verify import is_slide
 
     try:
         batch = batch_of(results)
@@ -210,7 +213,7 @@ def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterat
 
 def _all_is_well(results: Path) -> list[str]:
     """Say in lines what was compared and what was not."""
-    from unglow.workflow.verify import count_covered  # noqa: PLC0415 (imports numpy)
+    from unglow.workflow.verify import count_covered  # imports numpy
 
     checked, others = count_covered(results)
     lines = [f"No problems found: {checked} files are as they were written."]
@@ -226,20 +229,20 @@ def _all_is_well(results: Path) -> list[str]:
 
 def _leftovers(results: Path) -> bool:
     """Report what was left behind; return whether there was anything."""
-    from unglow.jobs.attempt_lock import leftovers  # noqa: PLC0415 (only here)
+    from unglow.jobs.attempt_lock import leftovers  # only here
 
     left = leftovers(results)
     if left:
         say(
             f"{len(left)} files or directories were left behind by jobs that were killed, or "
             f"belong to jobs that run: {left[0]} is the first; "
-            f"`unglow clean{quote_directory(results)}` removes them"
+            f"`unglow verify --clean{quote_directory(results)}` removes them"
         )
     return bool(left)
 
 
 def add_arguments_clean(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `unglow clean` to a parser."""
+    """Add the options of `unglow verify --clean` to a parser."""
     parser.description = (
         "Remove leftovers of killed jobs from the results: files and stores that were never "
         "published. Results are not touched, and nothing is removed while a run may still work."
@@ -253,8 +256,8 @@ def add_arguments_clean(parser: argparse.ArgumentParser) -> None:
 
 def run_clean(arguments: argparse.Namespace) -> int:
     """Remove, and print what; return 1 if something could not be removed."""
-    from unglow.jobs.attempt_lock import leftovers, remove, size_mb  # noqa: PLC0415 (only here)
-    from unglow.jobs.resume import refuse_if_at_work  # noqa: PLC0415
+    from unglow.jobs.attempt_lock import leftovers, remove, size_mb  # only here
+    from unglow.jobs.resume import refuse_if_at_work
 
     results = results_of(arguments.directory)
     paths = leftovers(results)

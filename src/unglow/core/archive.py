@@ -14,7 +14,7 @@ import zlib
 from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.lib.npyio import NpzFile
-    from numpy.typing import NDArray
+
+    from unglow.core.arrays import Array
 
     Kinds = tuple[type[int | float], ...]
-    Arrays = Mapping[str, NDArray[Any]]
+    Arrays = Mapping[str, Array]
     ArrayAxes = Mapping[str, tuple[str, *tuple[int | str, ...]]]
 
 MOST_BYTES = 100e6
@@ -46,8 +47,8 @@ _VERSION = 1
 
 def save_arrays(
     path: Path | str,
-    arrays: Mapping[str, NDArray[Any]],
-    others: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
+    arrays: Mapping[str, Array],
+    others: Mapping[str, Mapping[str, Array]] | None = None,
     *,
     level: int = 6,
 ) -> None:
@@ -68,7 +69,7 @@ def save_arrays(
             archive.writestr(info, entry.getvalue(), compresslevel=level)
 
 
-def load_arrays(path: Path | str, most_bytes: float = MOST_BYTES) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path | str, most_bytes: float = MOST_BYTES) -> dict[str, Array]:
     """Read an ``.npz`` complete, checksums included.
 
     Raises
@@ -115,7 +116,7 @@ def check_sizes(archive: NpzFile, most_bytes: float = MOST_BYTES) -> None:
                 raise ValueError(f"{entry.filename} does not hold {shape} of {dtype}")
 
 
-def select_arrays(arrays: Mapping[str, NDArray[Any]], name: str | None) -> dict[str, NDArray[Any]]:
+def select_arrays(arrays: Mapping[str, Array], name: str | None) -> dict[str, Array]:
     """Return the arrays that were saved under ``name``; for None, those without a name."""
     if name is None:
         return {key: array for key, array in arrays.items() if "." not in key}
@@ -167,7 +168,7 @@ class Saved:
         return cls(**fields, **arrays)
 
     @property
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """The arrays by name, not copied."""
         return {name: getattr(self, name) for name in self.ARRAYS}
 
@@ -176,7 +177,7 @@ class Saved:
         more = {name: other.content() for name, other in (others or {}).items()}
         save_arrays(path, self.content(), more, level=self.LEVEL)
 
-    def content(self) -> dict[str, NDArray[Any]]:
+    def content(self) -> dict[str, Array]:
         """Return what `save` writes."""
         return {"parameters": np.array([_VERSION, *self.parameters]), **self.arrays}
 
@@ -199,7 +200,7 @@ class Saved:
         return {name: cls.read(select_arrays(arrays, name), path) for name in (None, *names)}
 
     @classmethod
-    def read(cls, arrays: dict[str, NDArray[Any]], path: Path | str) -> Self:
+    def read(cls, arrays: dict[str, Array], path: Path | str) -> Self:
         """Return the record of `content`, which was in a file; StoreError if it is damaged."""
         try:
             version, *parameters = arrays.pop("parameters").tolist()

@@ -92,8 +92,8 @@ class Listed:
     ----------
     path
         The list.
-    digests
-        SHA-256 by path.
+    names
+        SHA-256 by name, from the directory of what it lists.
     whole
         Whether all of the list is there.
     made
@@ -101,7 +101,7 @@ class Listed:
     """
 
     path: Path
-    digests: dict[Path, str]
+    names: dict[str, str]
     whole: bool = True
     made: dict[str, Any] | None = None
 
@@ -113,10 +113,15 @@ class Listed:
         except OSError:
             return cls(path, {}, whole=False)
         rows = [line.partition("  ") for line in lines if line and not line.startswith("#")]
-        directory = directory_of_list(path)
-        digests = {directory / name: digest for digest, _, name in rows if _is_inside(name)}
-        whole = lines[0] == _HEAD.format(len(digests)) and lines[-1] == ""
-        return cls(path, digests, whole, _read_made(lines))
+        names = {name: digest for digest, _, name in rows if _is_inside(name)}
+        whole = lines[0] == _HEAD.format(len(names)) and lines[-1] == ""
+        return cls(path, names, whole, _read_made(lines))
+
+    @property
+    def digests(self) -> dict[Path, str]:
+        """SHA-256 by path."""
+        directory = directory_of_list(self.path)
+        return {directory / name: digest for name, digest in self.names.items()}
 
     @property
     def files(self) -> tuple[Path, ...]:

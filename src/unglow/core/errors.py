@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from unglow.core.printable import harmless
+from unglow.core.printable import escape_controls
 
 
 class UnglowError(Exception):
-    """An error whose message is one complete sentence for the user, with no traceback needed."""
+    """An error whose message is one complete sentence for the user, with no traceback needed.
+
+    Several arguments are several lines; a name that breaks a line does not.
+    """
 
     def __str__(self) -> str:
         """Return the sentence; names of files in it cannot act on a terminal."""
-        return harmless(super().__str__())
+        return "\n".join(escape_controls(str(line)).replace("\n", "\\n") for line in self.args)
 
 
 def describe(error: BaseException) -> str:
     """Return the message of an error for users, or type and text of one not meant for them."""
     if isinstance(error, UnglowError | OSError):
-        return harmless(str(error))
-    return harmless(f"{type(error).__name__}: {error}")
+        return escape_controls(str(error))
+    return escape_controls(f"{type(error).__name__}: {error}")
 
 
 class InputError(UnglowError):

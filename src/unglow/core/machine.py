@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from unglow.core.process import read
+from unglow.core.process import meminfo_mb, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,12 +57,10 @@ ASSUMED = "UNGLOW_ASSUMED_MB"
 
 def memory_total_mb(cgroup: Path = CGROUP_ROOT) -> float:
     """Return the memory that this process may ever use, MB: of the machine, or of its container."""
-    import psutil  # noqa: PLC0415
-
     if assumed := os.environ.get(ASSUMED):
         return float(assumed)
-    limits = [limit for limit, _ in read_memory_bounds(cgroup)]
-    return min([psutil.virtual_memory().total, *limits]) / 1e6
+    limits = [limit / 1e6 for limit, _ in read_memory_bounds(cgroup)]
+    return min([meminfo_mb().get("MemTotal", math.inf), *limits])
 
 
 def memory_available_mb(cgroup: Path = CGROUP_ROOT) -> float:
@@ -70,12 +68,29 @@ def memory_available_mb(cgroup: Path = CGROUP_ROOT) -> float:
 
     Files that the kernel keeps cached count as available, on the machine and in a container.
     """
-    import psutil  # noqa: PLC0415
-
     if assumed := os.environ.get(ASSUMED):
         return float(assumed)
-    free = [limit - used for limit, used in read_memory_bounds(cgroup)]
-    return max(0, min([psutil.virtual_memory().available, *free])) / 1e6
+    free = [(limit - used) / 1e6 for limit, used in read_memory_bounds(cgroup)]
+    return max(0.0, min([meminfo_mb().get("MemAvailable", math.inf), *free]))
+
+
+# Memory that has to be free for another job to start, as a share of all and MB at most; while
+# processes wait for memory, for more than this share of the last 10 s (%), four times as much.
+_RESERVE, _MOST_RESERVE_MB, _PRESSURE = 0.05, 2000.0, 20.0
+_WAITED = re.compile(r"some avg10=([\d.]+)")
+
+
+def is_memory_short(cgroup: Path = CGROUP_ROOT) -> bool:
+    """Whether so little memory is available that another job would endanger those that run.
+
+    Besides what is available, the kernel's record of processes that wait for memory counts
+    (``/proc/pressure/memory``, Linux 4.20).
+    """
+    reserve_mb = min(_RESERVE * memory_total_mb(cgroup), _MOST_RESERVE_MB)
+    waited = _WAITED.match(read("pressure", "memory"))
+    if waited is not None and float(waited[1]) > _PRESSURE:
+        reserve_mb *= 4
+    return memory_available_mb(cgroup) < reserve_mb
 
 
 def memory_limit_mb(share: float) -> int:
@@ -110,7 +125,7 @@ def disk_free_mb(path: Path) -> float:
 
     What is kept back for the administrator does not count. Quotas are not seen.
     """
-    import psutil  # noqa: PLC0415
+    import psutil
 
     return psutil.disk_usage(str(existing(path))).free / 1e6
 
@@ -141,7 +156,7 @@ def give_way(nice: int, *, disk: bool = False) -> None:
     disk
         Whether to ask the disk only when others do not (`ionice -c 3`), where that is possible.
     """
-    import psutil  # noqa: PLC0415
+    import psutil
 
     os.nice(max(0, nice - os.nice(0)))
     if disk and hasattr(psutil, "IOPRIO_CLASS_IDLE"):
@@ -266,14 +281,14 @@ class Mount(NamedTuple):
         return bool(_REMOTE.fullmatch(self.kind))
 
     @property
-    def in_memory(self) -> bool:
+    def is_in_memory(self) -> bool:
         """Whether its files take memory."""
         return self.kind in _IN_MEMORY
 
 
 def mounts() -> list[Mount]:
     """Return what is mounted for this process, in the order in which it was."""
-    import psutil  # noqa: PLC0415
+    import psutil
 
     found = psutil.disk_partitions(all=True)
     return [

@@ -61,31 +61,35 @@ class Lists:
 
     def __init__(self, results: Path = Path()) -> None:
         self.results = results
-        self._folders: dict[str, tuple[dict[str, Listed], dict[str, str]]] = {}
+        self._folders: dict[str, dict[str, Listed]] = {}
+        self._digests: dict[str, str] = {}
 
-    def find(self, path: Path) -> Listed:
+    def find(self, path: str) -> Listed:
         """Return a list, which need not exist."""
-        return self._in(str(path.parent))[0].get(path.name) or Listed(path, {}, whole=False)
+        folder, _, name = path.rpartition("/")
+        return self._read(folder).get(name) or Listed(Path(path), {}, whole=False)
 
     def digest_of(self, path: str) -> str | None:
         """Return the digest of a file; None if no list has it."""
-        place = path
-        for _ in range(_LEVELS):
-            place = place.rpartition("/")[0]
-            digest = self._in(f"{place}/{FOLDER}" if place else FOLDER)[1].get(path)
-            if digest is not None or not place:
-                return digest
-        return None
+        parts = path.split("/")
+        # from above: folders there are those of many files
+        for level in range(max(0, len(parts) - 1 - _LEVELS), len(parts)):
+            if path in self._digests:
+                break
+            self._read("/".join((*parts[:level], FOLDER)))
+        return self._digests.get(path)
 
-    def _in(self, folder: str) -> tuple[dict[str, Listed], dict[str, str]]:
-        """Return the lists in a directory by name, and the digests in them by path."""
+    def _read(self, folder: str) -> dict[str, Listed]:
+        """Return the lists in a directory by name, and keep the digests in them."""
         if folder not in self._folders:
-            lists: dict[str, Listed] = {}
+            names: list[str] = []
             with suppress(OSError, ValueError):
-                paths = sorted(path for path in Path(folder).iterdir() if path.suffix == SUFFIX)
-                lists = {path.name: Listed.read(path) for path in paths}
-            digests = {str(p): d for one in lists.values() for p, d in one.digests.items()}
-            self._folders[folder] = lists, digests
+                names = sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX))  # noqa: PTH208
+            lists = {name: Listed.read(Path(folder, name)) for name in names}
+            above = folder.removesuffix(FOLDER)
+            for one in lists.values():
+                self._digests |= {above + name: digest for name, digest in one.names.items()}
+            self._folders[folder] = lists
         return self._folders[folder]
 
 
@@ -103,6 +107,14 @@ def record(
             pieces = hash_pieces(path, status.st_size)
             found[path] = [status.st_size, status.st_mtime_ns, pieces]
     return {"params": _flatten(params), "inputs": found}
+
+
+def published_inputs(listed: Listed) -> Iterator[tuple[str, str]]:
+    """Yield each input of a job that another has published, and the digest that it had then."""
+    place = directory_of_list(listed.path)
+    for name, digest in (listed.made or {"inputs": {}})["inputs"].items():
+        if isinstance(digest, str):
+            yield os.path.normpath(f"{place}/{name}"), digest
 
 
 def find_changes(
@@ -141,13 +153,11 @@ def find_changes(
 def _other_inputs(listed: Listed, inputs: Collection[str], lists: Lists) -> Iterator[str]:
     """Yield the inputs that differ, are new, or are no longer given to a job."""
     recorded, place = (listed.made or {})["inputs"], str(directory_of_list(listed.path))
+    yield from (path for path, known in published_inputs(listed) if lists.digest_of(path) != known)
     for name, known in recorded.items():
-        if isinstance(known, str):
-            path = os.path.normpath(f"{place}/{name}")
-            if lists.digest_of(path) != known:
-                yield path
         # results without a digest have no say
-        elif name not in inputs and not Path(name).is_relative_to(lists.results):
+        is_raw = not (isinstance(known, str) or Path(name).is_relative_to(lists.results))
+        if is_raw and name not in inputs:
             yield name
     for path in inputs:
         known = recorded.get(path) or recorded.get(os.path.relpath(path, place))

@@ -55,7 +55,7 @@ def pin_threads() -> None:
         libc = ctypes.CDLL(None)
         # set by hand, glibc no longer adapts either; trimming at once would cost twice the time
         libc.mallopt(_M_MMAP_THRESHOLD, 1 << 23)
-        libc.mallopt(_M_TRIM_THRESHOLD, 1 << 25)
+        libc.mallopt(_M_TRIM_THRESHOLD, 1 << 23)
         libc.mallopt(_M_ARENA_MAX, 4)
     except (OSError, AttributeError):  # not glibc: memory may stay with the process a little longer
         return

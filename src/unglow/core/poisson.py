@@ -10,9 +10,8 @@ import numpy as np
 from unglow.core.rounding import round_digits
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from unglow.core.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
 
 _NORMAL = 1.959963984540054
 """97.5 % of a normal distribution are below this many of its standard deviations."""
@@ -24,7 +23,7 @@ _SMALL = 1e-17
 """A series ends where a term is this share of its sum: below the last bit of a float64."""
 
 
-def poisson_limits(counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def poisson_limits(counts: Ints) -> tuple[Floats, Floats]:
     """Return the exact central 95 % intervals of Poisson means, of counts (N,) (Garwood 1936)."""
     values, index = np.unique(counts, return_inverse=True)
     low = np.where(values > 0, _find_gamma_quantile(np.maximum(values, 1), -1), 0.0)
@@ -42,7 +41,7 @@ def poisson_density(count: int, area: float) -> tuple[float, list[float]]:
     return round_digits(count / area), [round_digits(end / area) for end in poisson_interval(count)]
 
 
-def _find_gamma_quantile(shape: NDArray[np.int64], side: int) -> Floats:
+def _find_gamma_quantile(shape: Ints, side: int) -> Floats:
     """Return the 2.5 % (side -1) or 97.5 % (1) quantiles of gamma distributions, shapes (N,) >= 1.
 
     From large shapes on by the expansion of Cornish and Fisher (1960, Technometrics 2, 209).

@@ -24,7 +24,7 @@ PREFLIGHT = "UNGLOW_PREFLIGHT"
 _FORMULA = ("=", "+", "-", "@")
 
 
-def harmless(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Return text without what acts on a terminal, lines as they are.
 
     Controls and marks of direction (Unicode's categories Cc and Cf) are written out, as ``\x1b``;
@@ -38,11 +38,13 @@ def harmless(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return text as `harmless`, bytes of file names that are not UTF-8 written out, as ``\xe9``.
+    r"""Return text as `escape_controls`, bytes that are not UTF-8 written out, as ``\xe9``.
 
     Terminals and logs of other programs refuse them otherwise.
     """
-    return harmless(text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+    return escape_controls(
+        text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    )
 
 
 _LONG = re.compile(r"\S{300,}")
@@ -60,11 +62,11 @@ def clean(text: str) -> str:
 
 
 class PlainFormatter(logging.Formatter):
-    """Lines of a log that are `harmless`, whatever names they hold."""
+    """Lines of a log that are `escape_controls`, whatever names they hold."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
-        return harmless(super().format(record))
+        return escape_controls(super().format(record))
 
 
 LOGGER = "unglow"
@@ -122,7 +124,7 @@ def cell(text: str) -> str:
 
     Spreadsheets run what starts with =, +, - or @; numbers stay as they are.
     """
-    line = harmless(" ".join(text.split()))
+    line = escape_controls(" ".join(text.split()))
     return f"'{line}" if _is_formula(line) else line
 
 

@@ -11,6 +11,7 @@ import contextlib
 import math
 import os
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -67,7 +68,7 @@ class Stat(NamedTuple):
     faults: int = 0
 
     @classmethod
-    def of(cls, text: str) -> Stat | None:
+    def parse(cls, text: str) -> Stat | None:
         """Read a file ``stat``; None if it is empty, as that of a process that is gone."""
         # the second field, the name in brackets, may hold blanks and brackets; the third is the
         # state, 12 and 13 are faults, 14 to 17 times, 20 the threads, 22 the start
@@ -143,11 +144,11 @@ def is_running(pid: int, started: int | None) -> bool:
 
 
 def _state_and_start(pid: int) -> tuple[str, int] | None:
-    if (stat := Stat.of(read(pid, "stat"))) is not None:
+    if (stat := Stat.parse(read(pid, "stat"))) is not None:
         return stat.state, stat.started
     if is_mounted():
         return None
-    import psutil  # noqa: PLC0415 (only where there is no /proc)
+    import psutil  # only where there is no /proc
 
     try:
         process = psutil.Process(pid)
@@ -176,7 +177,7 @@ def working_in(directory: Path) -> Iterator[tuple[psutil.Process, list[str]]]:
 
     Those of other users cannot be seen.
     """
-    import psutil  # noqa: PLC0415 (30 ms that jobs can save)
+    import psutil  # 30 ms that jobs can save
 
     for process in psutil.process_iter(["cwd", "cmdline"]):
         if process.info["cwd"] == str(directory) and process.pid != os.getpid():
@@ -185,7 +186,7 @@ def working_in(directory: Path) -> Iterator[tuple[psutil.Process, list[str]]]:
 
 def words_of(pid: int) -> tuple[str, ...]:
     """Return the command of a process; nothing if it is gone."""
-    import psutil  # noqa: PLC0415 (as above)
+    import psutil  # as above
 
     with contextlib.suppress(psutil.Error):
         return tuple(psutil.Process(pid).cmdline())
@@ -218,16 +219,34 @@ def meminfo_mb() -> dict[str, float]:
     text = read("meminfo")
     if text or is_mounted():
         return _sizes_mb(row for row in text.splitlines() if row.endswith(" kB"))
-    import psutil  # noqa: PLC0415 (only where there is no /proc)
+    import psutil  # only where there is no /proc
 
     memory = psutil.virtual_memory()
     return {"MemTotal": memory.total / 1e6, "MemAvailable": memory.available / 1e6}
 
 
+def name_largest(*, in_own_group: bool = False) -> str:
+    """Return the process that takes most memory now, as far as this user can see, in words.
+
+    ``in_own_group``: of those that share this process's control groups.
+    """
+    import psutil  # hardly ever needed
+
+    seen = [
+        p for p in psutil.process_iter(["cmdline", "memory_info", "name"]) if p.info["memory_info"]
+    ]
+    if in_own_group:
+        own = read("self", "cgroup")
+        seen = [p for p in seen if read(p.pid, "cgroup") == own]
+    largest = max(seen, key=lambda p: p.info["memory_info"])
+    words = textwrap.shorten(" ".join(largest.info["cmdline"] or [largest.info["name"]]), 80)
+    return f"{words} (process {largest.pid}, {largest.info['memory_info'].rss / 1e6:.0f} MB)"
+
+
 def children_peak_mb() -> float:
     """Return the largest resident set of all child processes that have ended, MB; 0 for none."""
     with contextlib.suppress(ImportError):
-        import resource  # noqa: PLC0415 (Unix only)
+        import resource  # Unix only
 
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
     return 0.0
@@ -368,7 +387,7 @@ class OpenFiles:
         threads only.
         """
         if not is_mounted():
-            import psutil  # noqa: PLC0415 (only where there is no /proc)
+            import psutil  # only where there is no /proc
 
             with contextlib.suppress(psutil.Error):
                 found = psutil.Process(int(self.pid)).children() if all_threads else []

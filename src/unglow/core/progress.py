@@ -76,7 +76,7 @@ class _Recording:
     lock: threading.Lock = field(default_factory=threading.Lock)
     reported_s: float = -1.0
 
-    def now(self) -> float:
+    def clock(self) -> float:
         return round(time.monotonic() - self.origin, 4)
 
 
@@ -109,14 +109,20 @@ def step(name: str) -> Iterator[None]:
         yield
         return
     number = next(recording.ids)
-    started = {"kind": "step", "t": recording.now(), "name": name, "edge": "begin", "id": number}
+    started = {
+        "kind": "step",
+        "t": recording.clock(),
+        "name": name,
+        "edge": "begin",
+        "id": number,
+    }
     recording.file.write({**started, "in": _inside.get()})
     token = _inside.set(number)
     try:
         yield
     finally:
         _inside.reset(token)
-        recording.file.write({"kind": "step", "t": recording.now(), "edge": "end", "id": number})
+        recording.file.write({"kind": "step", "t": recording.clock(), "edge": "end", "id": number})
 
 
 def progress(done: int, of: int, unit: str) -> None:
@@ -127,7 +133,7 @@ def progress(done: int, of: int, unit: str) -> None:
     recording = _recording
     if recording is None:
         return
-    now = recording.now()
+    now = recording.clock()
     with recording.lock:
         if done < of and now < recording.reported_s + 1 / _PER_S:
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -46,8 +47,11 @@ class Kind:
     is_note: bool = False
 
 
-_TEXT = read_file(Path(__file__).with_suffix(".toml")).decode()
-TABLE = {key: Kind(**row) for key, row in tomllib.loads(_TEXT).items()}
+@cache
+def read_table() -> dict[str, Kind]:
+    """Read reasons.toml; most jobs give no reason, and are not made to wait for it."""
+    text = read_file(Path(__file__).with_suffix(".toml")).decode()
+    return {key: Kind(**row) for key, row in tomllib.loads(text).items()}
 
 
 class _Sentence(str):
@@ -88,7 +92,7 @@ class Reason(_Sentence):
     Attributes
     ----------
     key
-        In `TABLE`.
+        In reasons.toml.
     numbers, help
         Texts as in `Kind`, filled.
     at
@@ -110,7 +114,7 @@ class Reason(_Sentence):
 
 def explain(key: str, **values: Any) -> Reason:
     """Return the reason of a key: values for its templates, and ``at``, (x, y) in px of post."""
-    kind, at = TABLE[key], values.pop("at", None)
+    kind, at = read_table()[key], values.pop("at", None)
     sentence, numbers = kind.sentence.format(**values), kind.numbers.format(**values)
     return _make(key, sentence, numbers, kind.help.format(**values), at)
 
@@ -126,16 +130,16 @@ def _make(key: str, sentence: str, numbers: str, help_: str, at: Place | None) -
 _SEARCH = ("unlike", "scale_beyond", "sheared", "small_overlap", "few_blocks", "different")
 
 
-def helped_by_landmarks(reasons: Iterable[str]) -> bool:
+def can_landmarks_help(reasons: Iterable[str]) -> bool:
     """Return whether landmarks may help a registration that failed for these reasons."""
-    return not {TABLE[key].sentence for key in _SEARCH}.isdisjoint(reasons)
+    return not {read_table()[key].sentence for key in _SEARCH}.isdisjoint(reasons)
 
 
 def split_notes(reasons: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return those that cast doubt, plain sentences with them, and those that are notes."""
     parts: tuple[list[str], list[str]] = ([], [])
     for one in dict.fromkeys(reasons):
-        parts[isinstance(one, Reason) and TABLE[one.key].is_note].append(one)
+        parts[isinstance(one, Reason) and read_table()[one.key].is_note].append(one)
     return parts
 
 

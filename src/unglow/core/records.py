@@ -83,7 +83,9 @@ def to_record(value: Any, kind: UnionType) -> Any: ...
 def to_record(value: Any, kind: Any) -> Any:
     """Return plain values as a type; raises `RecordError`, which says which field is wrong."""
     try:
-        return msgspec.convert(value, kind, dec_hook=_from_plain, str_keys=True)
+        return msgspec.convert(
+            value, kind, dec_hook=lambda kind, plain: kind.from_plain(plain), str_keys=True
+        )
     except msgspec.ValidationError as error:
         what, _, path = str(error).partition(" - at ")
         where = path.strip("`").removeprefix("$").removeprefix(".")
@@ -97,18 +99,10 @@ def to_record(value: Any, kind: Any) -> Any:
 
 def to_plain(record: Any) -> Any:
     """Return a record as dictionaries, lists, texts and numbers."""
-    return _list_tuples(msgspec.to_builtins(record, enc_hook=_to_plain))
+    return _list_tuples(msgspec.to_builtins(record, enc_hook=lambda value: value.to_plain()))
 
 
 def _list_tuples(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _list_tuples(one) for key, one in value.items()}
     return [_list_tuples(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-def _from_plain(kind: Any, value: Any) -> Any:
-    return kind.from_plain(value)
-
-
-def _to_plain(value: Any) -> Any:
-    return value.to_plain()

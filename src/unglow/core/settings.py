@@ -165,11 +165,14 @@ def _explain(problem: str, value: Any, kind: Any, where: str) -> str:
                 break
             value, where = value[unfit[0]], f"{where}.{unfit[0]}"
             continue
-        value = value[key] if key else value[int(index)]
+        value = value[key] if key else list(value)[int(index)]  # of a set of YAML, too
         rule = rule["properties"][key] if key else rule["items"]
         where = f"{where}.{key or index}".lstrip(".")
     if isinstance(value, dict) and (unknown := {*value} - {*rule.get("properties", value)}):
-        return describe_unknown(min(unknown, key=str), rule["properties"], where)
+        name = str(min(unknown, key=str))
+        key = clean(f"{where}.{name}".lstrip("."))[:_LONGEST_SHOWN]
+        nearest = suggest(name[:_LONGEST_SHOWN], rule["properties"])
+        return f"config key '{key}' is not known; {nearest}"
     needs = _say_needs(value, rule)
     if what.endswith(_TWICE):
         key, needs = what.removesuffix(_TWICE), _TWICE.strip()
@@ -195,12 +198,6 @@ def _say_needs(value: Any, rule: Schema) -> str:
     plain = [name for name in types if name != "null" and not (patterns and name == "string")]
     words = [_WORDS[name] for name in plain] + patterns + ["null"] * ("null" in types)
     return "has to be " + " or ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
-
-
-def describe_unknown(name: Any, known: Iterable[str], where: str = "") -> str:
-    """Return the sentence for a key that is not known, with the nearest one that is."""
-    key = clean(f"{where}.{name}".lstrip("."))[:_LONGEST_SHOWN]
-    return f"config key '{key}' is not known; {suggest(str(name)[:_LONGEST_SHOWN], known)}"
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -14,15 +14,15 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float32]
+    from unglow.core.arrays import Bools, Floats, Floats32
+
 
 _CROSS = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
 _REACH = 4.0
 """Half width of a blur, in standard deviations, as in scipy."""
 
 
-def blur(image: Floats, sigma: float) -> Floats:
+def blur(image: Floats32, sigma: float) -> Floats32:
     """Return a (rows, cols) float32 image under a normal blur, its edges continued.
 
     Sums are taken in float64, so that their order does not show.
@@ -78,7 +78,7 @@ def drop_small_pieces(mask: Bools, least_px: float) -> Bools:
     return np.asarray(large[labels])
 
 
-def measure_distance(mask: Bools) -> Floats:
+def measure_distance(mask: Bools) -> Floats32:
     """Return how far each px is from the nearest one outside of the mask, px, (rows, cols) float32.
 
     At least one px has to be outside.
@@ -89,7 +89,7 @@ def measure_distance(mask: Bools) -> Floats:
     return np.sqrt(squares, out=squares).astype(np.float32)
 
 
-def interpolate(image: Floats, y: NDArray[np.float64], x: NDArray[np.float64]) -> Floats:
+def interpolate(image: Floats32, y: Floats, x: Floats) -> Floats32:
     """Interpolate a (rows, cols) float32 image linearly at positions (N,), its edges continued."""
     out = np.zeros(len(x))
     for row, row_weight in _list_neighbours(y, image.shape[0]):
@@ -98,9 +98,7 @@ def interpolate(image: Floats, y: NDArray[np.float64], x: NDArray[np.float64]) -
     return out.astype(np.float32)
 
 
-def _list_neighbours(
-    at: NDArray[np.float64], size: int
-) -> tuple[tuple[NDArray[np.intp], NDArray[np.float64]], ...]:
+def _list_neighbours(at: Floats, size: int) -> tuple[tuple[NDArray[np.intp], Floats], ...]:
     """Return the px before and after positions along an axis, each with its weight."""
     inside = np.clip(at, 0, size - 1)
     before = inside.astype(np.intp)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from unglow.core.kernels import PIXEL_TYPES, kernel, lay_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from numpy.typing import NDArray
+    from unglow.core.arrays import Array, Bools, Floats32, Ints
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -99,12 +100,12 @@ class Pixels(Protocol):
         """Rows and columns of a level."""
         ...
 
-    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+    def read(self, window: Window, level: int = 0) -> Array:
         """Pixels of a window that is inside the level, in the stored dtype; thread-safe."""
         ...
 
 
-def halve(block: NDArray[Any]) -> NDArray[np.float32]:
+def halve(block: Array) -> Floats32:
     """Average 2 x 2 px, ignoring NaN; an odd last row or column is dropped.
 
     Parameters
@@ -130,7 +131,7 @@ def halve(block: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(mean, dtype=np.float32)
 
 
-def halve_stored(block: NDArray[Any]) -> NDArray[Any]:
+def halve_stored(block: Array) -> Array:
     """Average 2 x 2 px and keep the dtype; an odd last row or column is dropped.
 
     Parameters
@@ -158,7 +159,7 @@ def halve_stored(block: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-def _halve_wide(block: NDArray[Any]) -> NDArray[np.int64]:
+def _halve_wide(block: Array) -> Ints:
     """Average 2 x 2 px of integers exactly, half to even."""
     rows, cols = (n // 2 * 2 for n in block.shape)
     quads = (block[i:rows:2, j:cols:2].astype(np.int64) for i in (0, 1) for j in (0, 1))
@@ -166,34 +167,6 @@ def _halve_wide(block: NDArray[Any]) -> NDArray[np.int64]:
     mean, rest = total >> 2, total & 3
     mean += (rest == 3) | ((rest == 2) & (mean & 1 == 1))
     return np.asarray(mean)
-
-
-class ArrayPixels:
-    """An in-memory image as `Pixels`; for tests, benchmarks and small images only."""
-
-    def __init__(self, array: NDArray[Any], levels: int = 1) -> None:
-        self._levels: list[NDArray[Any]] = [array]
-        for _ in range(1, levels):
-            self._levels.append(halve(self._levels[-1]))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of level 0."""
-        return self.level_shape(0)
-
-    @property
-    def levels(self) -> int:
-        """Number of pyramid levels."""
-        return len(self._levels)
-
-    def level_shape(self, level: int) -> tuple[int, int]:
-        """Rows and columns of a level."""
-        rows, cols = self._levels[level].shape
-        return rows, cols
-
-    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
-        """Pixels of a window."""
-        return self._levels[level][window.slices]
 
 
 class SamePixels:
@@ -238,7 +211,7 @@ class Coarser:
         rows, cols = self._pixels.shape
         return rows >> (level + self._level), cols >> (level + self._level)
 
-    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+    def read(self, window: Window, level: int = 0) -> Array:
         """Pixels of a window; float32 where they are averaged here."""
         wanted = level + self._level
         stored = min(wanted, self._pixels.levels - 1)
@@ -316,7 +289,7 @@ def map_bounded(func: Callable[[T], R], items: Iterable[T], workers: int) -> Ite
                 future.cancel()
 
 
-def merge_runs(mask: NDArray[np.bool_]) -> Iterator[Window]:
+def merge_runs(mask: Bools) -> Iterator[Window]:
     """Yield rectangles, in px, that cover the true px of a mask; equal rows share one."""
     open_runs: dict[tuple[int, ...], int] = {}
     for y in range(mask.shape[0] + 1):
@@ -327,6 +300,6 @@ def merge_runs(mask: NDArray[np.bool_]) -> Iterator[Window]:
             open_runs[run] = y
 
 
-def find_runs(row: NDArray[np.bool_]) -> list[list[int]]:
+def find_runs(row: Bools) -> list[list[int]]:
     """Return first and last + 1 of each run of true in a row."""
     return np.flatnonzero(np.diff(np.pad(row, 1))).reshape(-1, 2).tolist()

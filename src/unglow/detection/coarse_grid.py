@@ -14,12 +14,11 @@ from unglow.core.windows import Window, grid
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Bools, Floats32
     from unglow.core.windows import Pixels
     from unglow.detection.section_mask import Section
     from unglow.spoilt.places import SpoiltMask
     from unglow.transform import Transform
-
-    Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class CoarseGrid:
         x and y of the first one.
     """
 
-    values: NDArray[np.float32]
+    values: Floats32
     spacing_px: float = 1.0
     first_px: float = 0.0
 
@@ -50,7 +49,13 @@ class CoarseGrid:
         """Whether there is a value anywhere."""
         return bool(np.isfinite(self.values).any())
 
-    def evaluate_window(self, window: Window) -> NDArray[np.float32]:
+    @property
+    def is_flat(self) -> bool:
+        """Whether the known values are the same to a hundredth, or none is known."""
+        known = self.values[np.isfinite(self.values)]
+        return not known.size or float(np.ptp(known)) <= 0.01 * float(known.max())
+
+    def evaluate_window(self, window: Window) -> Floats32:
         """Values at all px of a window, ``window.shape`` float32; NaN where nothing is known.
 
         Beyond the outermost points theirs continue. A px has the same bits in every window. The
@@ -68,7 +73,7 @@ class CoarseGrid:
         kernel("interpolate")(values, *values.shape, *across_and_down, line, out)
         return out
 
-    def evaluate(self, x: NDArray[np.intp], y: NDArray[np.intp]) -> NDArray[np.float32]:
+    def evaluate(self, x: NDArray[np.intp], y: NDArray[np.intp]) -> Floats32:
         """Values at single px (N,), as `over` gives it."""
         if self.values.size == 1:
             return np.full(len(x), self.values[0, 0], dtype=np.float32)
@@ -81,9 +86,7 @@ class CoarseGrid:
         second = _interpolate(v[rows, right], v[below, right], down)
         return _interpolate(first, second, across)
 
-    def _cells(
-        self, px: NDArray[np.intp], axis: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    def _cells(self, px: NDArray[np.intp], axis: int) -> tuple[NDArray[np.intp], Floats32]:
         """Return the point before each px along an axis, and the share of the next one, 0 to 1."""
         last = self.values.shape[axis] - 1
         at = np.clip((px - self.first_px) / self.spacing_px, 0, last)
@@ -91,9 +94,7 @@ class CoarseGrid:
         return cell, (at - cell).astype(np.float32)
 
 
-def _interpolate(
-    a: NDArray[np.float32], b: NDArray[np.float32], part: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def _interpolate(a: Floats32, b: Floats32, part: Floats32) -> Floats32:
     """Interpolate; where only one of the two is known, it represents both."""
     a, b = np.where(np.isnan(a), b, a), np.where(np.isnan(b), a, b)
     return np.asarray(a * (1 - part) + b * part, dtype=np.float32)
@@ -157,7 +158,7 @@ def estimate_background(
     return CoarseGrid(_fill_gaps(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
 
 
-def _describe(line: Floats, side: int) -> tuple[Floats, Floats]:
+def _describe(line: Floats32, side: int) -> tuple[Floats32, Floats32]:
     """Return dark end and roughness of a row of blocks; NaN for blocks without data."""
     room = (0, side - len(line)), (0, -line.shape[1] % side)
     blocks = np.pad(line, room, constant_values=np.nan).reshape(side, -1, side).swapaxes(0, 1)
@@ -168,16 +169,14 @@ def _describe(line: Floats, side: int) -> tuple[Floats, Floats]:
     return _choose_ranked(blocks, _DARK), _choose_ranked(np.abs(bent), 0.5)
 
 
-def _choose_ranked(stacks: Floats, share: float) -> Floats:
+def _choose_ranked(stacks: Floats32, share: float) -> Floats32:
     """Return a quantile of each array of a stack, NaN left out; NaN where nothing else is."""
     ordered = np.sort(stacks.reshape(len(stacks), -1), axis=1)
     rank = np.maximum(share * (np.isfinite(ordered).sum(axis=1) - 1), 0).astype(np.intp)
     return np.asarray(ordered[np.arange(len(ordered)), rank])
 
 
-def _find_crowds(
-    levels: Floats, dark: Floats, rough: Floats, on: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _find_crowds(levels: Floats32, dark: Floats32, rough: Floats32, on: Bools) -> Bools:
     """Return which blocks (ny, nx) on the section a crowd of spots has lifted."""
     on = on & np.isfinite(levels)
     if np.count_nonzero(on) < _LEAST_BLOCKS:
@@ -189,14 +188,14 @@ def _find_crowds(
     return reach(lifted & (dark <= around), lifted)
 
 
-def _find_usual(values: Floats) -> Floats:
+def _find_usual(values: Floats32) -> Floats32:
     """Return the median of the `_NEAR_BLOCKS` x `_NEAR_BLOCKS` blocks around each one."""
     padded = np.pad(values, _NEAR_BLOCKS // 2, constant_values=np.nan)
     near = np.lib.stride_tricks.sliding_window_view(padded, (_NEAR_BLOCKS, _NEAR_BLOCKS))
     return np.stack([_choose_ranked(row, 0.5) for row in near])
 
 
-def _medians(line: NDArray[np.float32], side: int, least: float) -> NDArray[np.float32]:
+def _medians(line: Floats32, side: int, least: float) -> Floats32:
     """Medians of a row of blocks, ``side`` columns each but for the last; NaN for too few data."""
     line = np.ascontiguousarray(line, dtype=np.float32)
     out = np.empty(-(-line.shape[1] // side), dtype=np.float32)
@@ -213,7 +212,7 @@ def _medians(line: NDArray[np.float32], side: int, least: float) -> NDArray[np.f
     return out
 
 
-def _fill_gaps(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def _fill_gaps(values: Floats32) -> Floats32:
     """Give blocks without data the mean of those around them, and so on; 0 if none has any."""
     values = values.copy()
     if not np.isfinite(values).any():
@@ -235,8 +234,6 @@ def _fill_gaps(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def estimate_error(transform: Transform) -> CoarseGrid:
-    """Return the error of a map over post, px: of its field, or the overall 95th percentile."""
-    field = transform.displacement
-    if field is not None and field.error_px.size:
-        return CoarseGrid(field.error_px, field.spacing_px, -field.spacing_px)
-    return CoarseGrid.constant(transform.error_px.p95)
+    """Return the error of a map over post, px; the overall 95th percentile if it is one."""
+    known = transform.error_grid
+    return CoarseGrid.constant(transform.error_px.p95) if known is None else CoarseGrid(*known)

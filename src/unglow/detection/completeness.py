@@ -23,17 +23,15 @@ from unglow.detection.rates import Limit, Trials, find_limits
 from unglow.detection.snr import compute_margin, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.detection.source_photometry import is_misregistered
-from unglow.io.zarr.layout import CHUNK
+from unglow.images.zarr.layout import CHUNK
 from unglow.photometry.imaging import blur_image
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Bools, Floats
     from unglow.detection.section_mask import Section
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Scene
 
-    Floats = NDArray[np.float64]
 
 WINDOW_PX = 256
 """Side of a window that spots are put into, if the image is small."""
@@ -349,7 +347,7 @@ def _draw_positions(
     )
 
 
-def _find_near(x: Floats, y: Floats, others: Floats, radius: float) -> NDArray[np.bool_]:
+def _find_near(x: Floats, y: Floats, others: Floats, radius: float) -> Bools:
     """Return which points have one of ``others``, (N, 2), within a radius, px."""
     out = np.zeros(len(x), dtype=np.bool_)
     if not len(others) or not len(x):

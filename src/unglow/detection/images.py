@@ -10,21 +10,19 @@ a panel.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
 from unglow.core.windows import Window, cells
-from unglow.io.zarr.layout import CHUNK
-from unglow.io.zarr.reader import Store
+from unglow.images.zarr.layout import CHUNK
+from unglow.images.zarr.reader import Store
 from unglow.memory import DETECT_PANEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
+    from unglow.core.arrays import Array, Floats32
 
 
 class Readable(Protocol):
@@ -35,7 +33,7 @@ class Readable(Protocol):
         """Rows and columns."""
         ...
 
-    def read(self, window: Window) -> NDArray[Any]:
+    def read(self, window: Window) -> Array:
         """Pixels of a window that is inside."""
         ...
 
@@ -74,8 +72,8 @@ class Images:
     """
 
     window: Window
-    pixels: Floats
-    room: Floats
+    pixels: Floats32
+    room: Floats32
 
     @classmethod
     def read(
@@ -83,7 +81,7 @@ class Images:
         scene: ReadablePair,
         window: Window,
         frame: Window | None = None,
-        spare: list[Floats] | None = None,
+        spare: list[Floats32] | None = None,
     ) -> Self:
         """Read a window, into a larger frame if there is one; the rest of that is not filled.
 
@@ -115,7 +113,7 @@ class Images:
 
 
 def read_tiles(
-    scene: ReadablePair, side: int, around: int, spare: list[Floats] | None = None
+    scene: ReadablePair, side: int, around: int, spare: list[Floats32] | None = None
 ) -> Iterator[tuple[Window, Images]]:
     """Yield the windows that tile post, each with its images and ``around`` px more on every side.
 
@@ -137,7 +135,11 @@ def read_tiles(
 
 
 def _read_panel(
-    scene: ReadablePair, side: int, around: int, panel: tuple[int, int], spare: list[Floats] | None
+    scene: ReadablePair,
+    side: int,
+    around: int,
+    panel: tuple[int, int],
+    spare: list[Floats32] | None,
 ) -> Iterator[tuple[Window, Images]]:
     """Yield the tiles of the columns of a panel, in row order."""
     shape = scene.post.shape
@@ -147,7 +149,7 @@ def _read_panel(
     for number in range(-(-shape[0] // side)):
         rows = number * side, min((number + 1) * side, shape[0])
         top = rows[0] if number else max(0, rows[0] - 2 * around)
-        carried: Floats | None = None
+        carried: Floats32 | None = None
         for x0 in range(panel[0], panel[1], side):
             cols = x0, min(x0 + side, panel[1])
             block = Window(top, rows[1], max(0, first) if carried is None else x0, cols[1])

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from unglow.core.arrays import Array, Bools, Floats, Ints
     from unglow.core.windows import Window
-    from unglow.io.detection_results import SearchCounts
+    from unglow.images.detection_results import SearchCounts
 
-    Floats = NDArray[np.float64]
-    Counts = NDArray[np.int64]
+    Counts = Ints
 
 
 STEP = 0.05
@@ -290,7 +290,7 @@ class Trials:
     x: Floats
     y: Floats
     peak: Floats
-    found: NDArray[np.bool_]
+    found: Bools
 
     def __len__(self) -> int:
         return len(self.x)
@@ -301,7 +301,7 @@ class Trials:
         names = ("x", "y", "peak", "found")
         return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
-    def take(self, which: NDArray[Any]) -> Trials:
+    def keep(self, which: Array) -> Trials:
         """Return those that an index or flags, (N,), name."""
         return Trials(self.x[which], self.y[which], self.peak[which], self.found[which])
 
@@ -309,7 +309,7 @@ class Trials:
         """Return those in a window."""
         inside = (self.x >= window.x0 - 0.5) & (self.x < window.x1 - 0.5)
         inside &= (self.y >= window.y0 - 0.5) & (self.y < window.y1 - 0.5)
-        return self.take(inside)
+        return self.keep(inside)
 
     def curve(self, bins: int) -> list[dict[str, Any]]:
         """Return numbers of spots and of found ones by peak, in bins of equal ratio."""

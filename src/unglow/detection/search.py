@@ -29,7 +29,7 @@ from unglow.detection.source_photometry import (
     is_misregistered,
     measure,
 )
-from unglow.io.detection_results import (
+from unglow.images.detection_results import (
     SearchCounts,
     count_per_square,
     make_empty_squares,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Array, Bools, Floats, Floats32, Ints
     from unglow.core.windows import Window
     from unglow.detection.images import Images
     from unglow.detection.rates import ControlRates, Controls
@@ -52,9 +53,8 @@ if TYPE_CHECKING:
     from unglow.detection.snr import Scene
     from unglow.review.polygons import Regions
 
-    Part: TypeAlias = Mapping[str, NDArray[Any]]
+    Part: TypeAlias = Mapping[str, Array]
     """What a tile gives, by name."""
-    Floats = NDArray[np.float32]
 
 NEGATIVES = 20
 """Sources on the negated difference that are listed: they are chance, or errors of the map."""
@@ -76,7 +76,7 @@ class SearchResult:
         optics; complete with `finish`.
     searched
         (rows, cols) int64: px of the section with a signal-to-noise ratio, in the squares of
-        `unglow.io.detection_results`.
+        `unglow.images.detection_results`.
     side_px
         Side of these squares.
     controls
@@ -101,12 +101,12 @@ class SearchResult:
 
     settings: DetectSettings
     sides: Sides
-    searched: NDArray[np.int64]
+    searched: Ints
     side_px: int
     controls: Controls | None = None
     found: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, MEASURED))
-    negatives: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 4)))
-    by_sharpness: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, 1, 1), np.int64))
+    negatives: Floats = field(default_factory=lambda: np.zeros((0, 4)))
+    by_sharpness: Ints = field(default_factory=lambda: np.zeros((2, 1, 1), np.int64))
     sharp_limit: float | None = None
     numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_NUMBERS, 0))
     in_regions: RegionCounts | None = None
@@ -229,7 +229,7 @@ class SearchResult:
             listed["fdr_control_high95"] = by_controls.high[bins]
         return listed
 
-    def _choose(self) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    def _choose(self) -> tuple[Bools, NDArray[np.intp]]:
         """Return which sources are above the threshold, and the bins of those that are."""
         threshold, bins = self.threshold, self.sides.bins(self.found["above"])
         if threshold is None:
@@ -275,7 +275,7 @@ class SearchResult:
         }
 
 
-def sort_brightest(negatives: NDArray[np.float64]) -> NDArray[np.float64]:
+def sort_brightest(negatives: Floats) -> Floats:
     """Return the most significant of sources (n, 3 or more) of x, y, ratio; the first of equals."""
     x, y, ratio = negatives.T[:3]
     return np.asarray(negatives[np.lexsort((x, y, -ratio))[:NEGATIVES]], np.float64)
@@ -314,7 +314,7 @@ def search(
     settings = scene.settings
     result = SearchResult.empty(settings, scene.post.shape, controls, regions, most)
     around = HALO + max(compute_aperture_margin(scene), scene.margin)
-    spare: list[Floats] = []
+    spare: list[Floats32] = []
 
     def search_tile(given: tuple[Window, Images]) -> Part:
         part = _search_tile(scene, section, result.in_regions, given)

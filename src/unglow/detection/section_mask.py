@@ -14,12 +14,10 @@ from unglow.memory import SECTION_PX
 from unglow.review.polygons import find_held_px, mask_over
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Bools, Floats, Floats32, Ints
     from unglow.core.windows import Pixels
     from unglow.review.polygons import Region
 
-    Floats = NDArray[np.float32]
 
 _COARSE_PX = math.isqrt(SECTION_PX)
 _FINE, _BROAD, _ENERGY = 1.0, 6.0, 3.0
@@ -63,8 +61,8 @@ class Section:
         Regions that do not count as section; the outline is where it is without them.
     """
 
-    mask: NDArray[np.bool_]
-    distance: Floats
+    mask: Bools
+    distance: Floats32
     level: int
     excluded: tuple[Region, ...] = ()
 
@@ -76,7 +74,7 @@ class Section:
         return cls.from_mask(section_mask(image), level)
 
     @classmethod
-    def from_mask(cls, mask: NDArray[np.bool_], level: int) -> Section:
+    def from_mask(cls, mask: Bools, level: int) -> Section:
         """Measure the distances to the outline of a mask of a pyramid level."""
         if mask.all() or not mask.any():
             return cls(mask, np.full(mask.shape, np.nan, dtype=np.float32), level)
@@ -93,7 +91,7 @@ class Section:
         values = values[np.isfinite(values)]
         return float(np.quantile(values, 0.25)) if values.size else 0.0
 
-    def mask_window(self, window: Window) -> NDArray[np.bool_]:
+    def mask_window(self, window: Window) -> Bools:
         """Return which px of a window of post lie on the section, ``window.shape`` bool."""
         rows = self._cells(np.arange(window.y0, window.y1), 0)
         cols = self._cells(np.arange(window.x0, window.x1), 1)
@@ -101,12 +99,12 @@ class Section:
         inside = np.asarray(lines.take(rows - rows[0], axis=0))
         return inside & ~mask_over(self.excluded, window) if self.excluded else inside
 
-    def contains(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def contains(self, col: Ints, row: Ints) -> Bools:
         """Return which px (N,) are on the section, as `over` does."""
         inside = np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
         return inside & ~find_held_px(self.excluded, col, row) if self.excluded else inside
 
-    def compute_block_shares(self, shape: tuple[int, int], side: int) -> Floats:
+    def compute_block_shares(self, shape: tuple[int, int], side: int) -> Floats32:
         """Return the share of each block of ``side`` px of post that lies on the section, (ny, nx).
 
         From 4 x 4 points of each block; those beyond the image of ``shape`` are of its last px.
@@ -121,16 +119,16 @@ class Section:
         blocks = points.reshape(len(rows) // _POINTS, _POINTS, len(cols) // _POINTS, _POINTS)
         return np.asarray(blocks.mean(axis=(1, 3), dtype=np.float32))
 
-    def distance_at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> Floats:
+    def distance_at(self, x: Floats, y: Floats) -> Floats32:
         """Distance of points (N,) of post to the outline, px; negative outside of the section."""
         scale = 2.0**self.level
         return shapes.interpolate(self.distance, *((v - (scale - 1) / 2) / scale for v in (y, x)))
 
-    def _cells(self, at: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
+    def _cells(self, at: Ints, axis: int) -> Ints:
         return np.asarray(np.minimum(at >> self.level, self.mask.shape[axis] - 1), np.int64)
 
 
-def section_mask(image: Floats) -> NDArray[np.bool_]:
+def section_mask(image: Floats32) -> Bools:
     """Find the section: roughly by its texture, its outline by brightness.
 
     Parameters
@@ -167,7 +165,7 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
     return shapes.drop_small_pieces(mask, _LEAST_PIECE * mask.size)
 
 
-def _find_texture(image: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_texture(image: Floats32, has_data: Bools) -> Bools:
     """Return which px have texture; what is not known is as bright as the median."""
     filled = np.where(has_data, image, np.median(image[has_data]))
     rooted = np.sqrt(np.maximum(filled - filled.min(), 0))
@@ -176,14 +174,14 @@ def _find_texture(image: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool
     return energy > max(_TEXTURE * float(np.quantile(energy[has_data], 0.98)), 1e-6)
 
 
-def _smooth_known(image: Floats, has_data: NDArray[np.bool_]) -> Floats:
+def _smooth_known(image: Floats32, has_data: Bools) -> Floats32:
     """Return an image under a narrow blur of what is known: glass next to no data stays dark."""
     known = shapes.blur(has_data.astype(np.float32), _FINE)
     light = shapes.blur(np.where(has_data, image, np.float32(0)), _FINE)
     return np.asarray(light / np.maximum(known, np.float32(1e-6)), np.float32)
 
 
-def _find_dark(smooth: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_dark(smooth: Floats32, has_data: Bools) -> Bools:
     """Find glass by its brightness alone, where noise makes it look textured; often none.
 
     The darker class of the two that differ most (Otsu 1979), if it is nearly even and all light is

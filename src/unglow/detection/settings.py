@@ -10,7 +10,7 @@ import numpy as np
 from unglow.core.settings import Auto, Section, about
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from unglow.core.arrays import Floats
 
 _SIGMAS = 3.0
 """Standard deviations at which the filter is cut: 0.3 % of a Gaussian is beyond."""
@@ -33,9 +33,8 @@ class DetectSettings(Section, frozen=True):
     fdr: Annotated[
         float,
         about(
-            "False-discovery rate that the threshold is chosen for, the share of false positives "
-            "among the candidates, estimated by the same search on the negated difference, and on"
-            " unstained control pairs where the sample sheet names some.",
+            "Share of the candidates that may be false - 0.05 is 5 of 100. It is estimated on the "
+            "negated difference, and on unstained control pairs where the sample sheet names some.",
             gt=0,
             le=1,
         ),
@@ -52,9 +51,9 @@ class DetectSettings(Section, frozen=True):
     threshold_from: Annotated[
         Literal["strictest", "negative", "control"],
         about(
-            "Which estimate of the false-discovery rate has to be as low as fdr - that of the "
-            "negated difference (negative), that of unstained control pairs of the dye (control; "
-            "where there are none, the other one), or both (strictest)."
+            "Which estimate has to be as low as fdr - of the negated difference (negative), of "
+            "unstained control pairs (control), or both (strictest). Without controls it is that "
+            "of the difference."
         ),
     ] = "strictest"
     spoilt: Annotated[
@@ -80,7 +79,7 @@ class DetectSettings(Section, frozen=True):
         return self.fwhm_px / _FWHM
 
     @property
-    def taps(self) -> NDArray[np.float64]:
+    def taps(self) -> Floats:
         """Weights of the filter along one axis, (2 r + 1,), sum 1: a Gaussian cut at 3 sigma."""
         reach = max(1, round(_SIGMAS * self.sigma))
         weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / self.sigma) ** 2)

@@ -16,9 +16,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Floats, Floats32
     from unglow.detection.snr import Significance
 
-    Floats = NDArray[np.float32]
 
 LIMITS = np.arange(0.32, 0.43, 0.02, dtype=np.float32)
 """What is left of a sharp source is below one of these: the first leaves spots of 2 px alone, the
@@ -35,9 +35,7 @@ _AT_ONCE_PX = 1 << 16
 """Stamps that are looked at together have this many px."""
 
 
-def measure_median_share(
-    ratio: Significance, sources: NDArray[np.void], taps: NDArray[np.float64]
-) -> Floats:
+def measure_median_share(ratio: Significance, sources: NDArray[np.void], taps: Floats) -> Floats32:
     """Return the part of sources (N,) that medians along rows and columns leave, (N,).
 
     It is that of the filtered difference at the px of the peak; px without data count as 0.
@@ -65,12 +63,12 @@ def measure_median_share(
     return out
 
 
-def classify(shares: Floats) -> NDArray[np.intp]:
+def classify(shares: Floats32) -> NDArray[np.intp]:
     """Return how many of the `LIMITS` each share (N,) reaches, (N,)."""
     return np.searchsorted(LIMITS, shares, side="right")
 
 
-def choose_limit(above: Floats, shares: Floats) -> int:
+def choose_limit(above: Floats32, shares: Floats32) -> int:
     """Return which of the `LIMITS` counts in an image.
 
     ``above`` and ``shares``, (N,), are the signal-to-noise ratios of its bright sources and what

@@ -25,8 +25,7 @@ from unglow.review.polygons import mask_over
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Bytes, Floats, Floats32
     from unglow.detection.images import Readable
     from unglow.detection.settings import DetectSettings
     from unglow.photometry.imaging import Blur, GainMap, NoiseModel
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from unglow.spoilt.places import SpoiltMask
     from unglow.transform import Transform
 
-    Floats = NDArray[np.float32]
 
 UNUSABLE = ("no_data", "saturated", "misregistered", "spoilt")
 """Why a px cannot be used, as `Significance.reasons` numbers it from 1 on; the first one counts."""
@@ -100,7 +98,7 @@ class Scene:
     spoilt: SpoiltMask | None = None
     unclear: SpoiltMask | None = None
 
-    def taps_of(self, image: str) -> NDArray[np.float64]:
+    def taps_of(self, image: str) -> Floats:
         """Weights along one axis that ``post`` or ``pre`` go through: the blur, and the filter."""
         taps = self.settings.taps
         return taps if self.blur is None else np.convolve(taps, self.blur.select_taps(image))
@@ -111,9 +109,9 @@ class Scene:
         reach = self.blur.reach if self.blur is not None and self.blur.image == "pre" else 0
         return compute_margin(self.settings) + reach
 
-    def subtract(self, images: Images, window: Window) -> Floats:
+    def subtract(self, images: Images, window: Window) -> Floats32:
         """Return aligned pre as it was subtracted, over a part of the window of images."""
-        around: Floats = images.cut(window).pixels[1]
+        around: Floats32 = images.cut(window).pixels[1]
         if self.blur is None or self.blur.image != "pre":
             return around
         reach, taps = self.blur.reach, self.blur.taps
@@ -122,7 +120,7 @@ class Scene:
             return filter_both(around, taps.astype(np.float32))
         return blur_image(around, taps)[reach:-reach, reach:-reach]
 
-    def gain_over(self, window: Window) -> Floats:
+    def gain_over(self, window: Window) -> Floats32:
         """Gain at the px of a window that may leave the image, ``window.shape`` or (1, 1)."""
         factor = (
             np.ones((1, 1), "f4")
@@ -131,7 +129,7 @@ class Scene:
         )
         return factor * np.float32(self.gain)
 
-    def gain_at(self, points_xy: NDArray[np.float64]) -> Floats:
+    def gain_at(self, points_xy: Floats) -> Floats32:
         """Gain at points (N, 2) (x, y), (N,)."""
         n = len(points_xy)
         factor = np.ones(n) if self.gain_map is None else self.gain_map.evaluate(points_xy)
@@ -158,10 +156,10 @@ class Significance:
     """
 
     window: Window
-    snr: Floats
-    noise_share: Floats
+    snr: Floats32
+    noise_share: Floats32
     images: Images
-    reasons: NDArray[np.uint8]
+    reasons: Bytes
 
 
 def compute_margin(settings: DetectSettings) -> int:
@@ -232,10 +230,10 @@ class _Filters:
         (7,) float32: of the noise, as ``kernels.h`` has it.
     """
 
-    taps: Floats
-    squares: Floats
+    taps: Floats32
+    squares: Floats32
     pre_factor: FilteredVariance
-    numbers: Floats
+    numbers: Floats32
 
     @classmethod
     def from_scene(cls, scene: Scene, window: Window) -> _Filters:
@@ -258,9 +256,9 @@ def _ratio(
     scene: Scene,
     filters: _Filters,
     band: Window,
-    images: tuple[Floats, Floats, Floats],
-    reasons: NDArray[np.uint8],
-    out: tuple[Floats, Floats],
+    images: tuple[Floats32, Floats32, Floats32],
+    reasons: Bytes,
+    out: tuple[Floats32, Floats32],
     level: float,
 ) -> None:
     """Fill in the ratio and the share of noise of a band, (rows, cols) each.
@@ -299,7 +297,7 @@ def _ratio(
     )
 
 
-def _filter_usable(image: Floats, reasons: NDArray[np.uint8] | None, taps: Floats) -> Floats:
+def _filter_usable(image: Floats32, reasons: Bytes | None, taps: Floats32) -> Floats32:
     """Filter an image with 0 for px that cannot be used; no reasons where all can be."""
     if reasons is not None:
         out = np.empty(image.shape, dtype=np.float32)
@@ -311,8 +309,8 @@ def _filter_usable(image: Floats, reasons: NDArray[np.uint8] | None, taps: Float
 def _mask_unusable(
     scene: Scene,
     band: Window,
-    images: tuple[Floats, Floats, Floats],
-    reasons: NDArray[np.uint8],
+    images: tuple[Floats32, Floats32, Floats32],
+    reasons: Bytes,
 ) -> None:
     """Take the background off the difference, and find px of a band that cannot be used, in place.
 

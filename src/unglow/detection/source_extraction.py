@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import cv2
 import numpy as np
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
+    from unglow.core.arrays import Array, Bools, Floats32
+
     Ints = NDArray[np.int32]
     from unglow.core.windows import Window
 
@@ -44,7 +45,7 @@ class Components:
         (N, 4) int32: first row, first column, row and column after the last.
     """
 
-    image: Floats
+    image: Floats32
     runs: Ints
     labels: Ints
     boxes: Ints
@@ -53,7 +54,7 @@ class Components:
         return len(self.boxes)
 
     @classmethod
-    def from_image(cls, image: Floats, level: float) -> Self:
+    def from_image(cls, image: Floats32, level: float) -> Self:
         """Find the components above a level."""
         image = np.ascontiguousarray(image)
         count = np.zeros(1, dtype=np.int64)
@@ -75,7 +76,7 @@ class Components:
         """Number of px of all components."""
         return int((self.runs[:, 2] - self.runs[:, 1]).sum(dtype=np.int64))
 
-    def take(self, chosen: NDArray[np.bool_]) -> Self:
+    def keep(self, chosen: Bools) -> Self:
         """Return some of the components, chosen by (N,) bool."""
         numbers = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
         runs = chosen[self.labels]
@@ -87,9 +88,9 @@ class Components:
         heights = self.boxes[:, 2] - self.boxes[:, 0] + 1
         part = (np.cumsum(heights) - heights) // rows
         for number in np.unique(part):
-            yield self.take(part == number)
+            yield self.keep(part == number)
 
-    def column(self) -> tuple[Floats, Ints]:
+    def column(self) -> tuple[Floats32, Ints]:
         """Put the components below each other, a row of zeros after each.
 
         Returns
@@ -104,7 +105,7 @@ class Components:
         self._copy(out, np.stack([tops - self.boxes[:, 0], -self.boxes[:, 1]], axis=1))
         return out, tops
 
-    def cut_out(self) -> tuple[Floats, tuple[int, int]]:
+    def cut_out(self) -> tuple[Floats32, tuple[int, int]]:
         """Return the part of the image that has them, 0 elsewhere, and where it starts."""
         top, left = (int(n) for n in self.boxes[:, :2].min(axis=0))
         bottom, right = (int(n) for n in self.boxes[:, 2:].max(axis=0))
@@ -112,7 +113,7 @@ class Components:
         self._copy(out, np.tile(np.array([-top, -left]), (len(self), 1)))
         return out, (top, left)
 
-    def _copy(self, out: Floats, moves: NDArray[np.int64]) -> None:
+    def _copy(self, out: Floats32, moves: NDArray[np.int64]) -> None:
         """Copy all px into another image, those of each component moved by (rows, columns)."""
         by_run = np.ascontiguousarray(moves[self.labels], dtype=np.int32)
         runs, width = np.ascontiguousarray(self.runs), self.image.shape[1]
@@ -175,7 +176,7 @@ from which on it is apart from that; anything else by the full ratio."""
 
 
 def find(
-    snr: Floats, threshold: float, window: Window, core: Window
+    snr: Floats32, threshold: float, window: Window, core: Window
 ) -> tuple[NDArray[np.void], int]:
     """Find the sources whose peak is in the core of a tile.
 
@@ -208,10 +209,10 @@ def find(
         components = Components.from_image(image, float(level))
         whole = components.longest <= HALO
         flags = EXTENDED if step else 0
-        sources = _extract_each(components.take(whole), float(level), corner, flags)
+        sources = _extract_each(components.keep(whole), float(level), corner, flags)
         sources["above"] = sources["snr"] - (level if step else np.float32(0))
         parts.append(sources)
-        larger = components.take(~whole)
+        larger = components.keep(~whole)
         if not len(larger):
             break
         image, begin = larger.cut_out()
@@ -242,7 +243,7 @@ def _extract_each(
         single = _single(part)
         # in what falls off from one peak nothing is found at any level
         for chosen, levels in ((single, 1), (~single, _LEVELS)):
-            taken = part.take(chosen)
+            taken = part.keep(chosen)
             if not len(taken):
                 continue
             table, owner = _column_sources(taken, level, flags, levels)
@@ -252,7 +253,7 @@ def _extract_each(
     return np.concatenate(tables)
 
 
-def _single(part: Components) -> NDArray[np.bool_]:
+def _single(part: Components) -> Bools:
     """Return which components have one px that is as bright as all around it, (N,)."""
     column, tops = part.column()
     peaks = (column > 0) & (column == cv2.dilate(column, _AROUND))
@@ -289,7 +290,7 @@ def _column_sources(
     return np.concatenate(tables), np.concatenate(owners)
 
 
-def _family(stamp: Floats, level: float, flags: int) -> NDArray[np.void]:
+def _family(stamp: Floats32, level: float, flags: int) -> NDArray[np.void]:
     """Extract one component, deblended if that is possible."""
     size = int(np.count_nonzero(stamp))
     try:
@@ -305,7 +306,7 @@ class _TooCrowdedError(Exception):
     """More sources touch than sep can deblend."""
 
 
-def _sep_extract(image: Floats, level: float, above: int, levels: int) -> NDArray[np.void]:
+def _sep_extract(image: Floats32, level: float, above: int, levels: int) -> NDArray[np.void]:
     """Call sep on an image that holds ``above`` px above the level, without filter and cleaning."""
     with _sep:
         sep.set_extract_pixstack(above + image.shape[1] + _ROOM)
@@ -329,7 +330,7 @@ def _sep_extract(image: Floats, level: float, above: int, levels: int) -> NDArra
     return found
 
 
-def _table(found: NDArray[Any], image: Floats, flags: int) -> NDArray[np.void]:
+def _table(found: Array, image: Floats32, flags: int) -> NDArray[np.void]:
     """Return sep's table as `SOURCE`, in coordinates of the image that it was given."""
     out = np.zeros(len(found), SOURCE)
     for name, of_sep in _SEP_NAMES.items():

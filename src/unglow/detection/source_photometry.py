@@ -12,7 +12,7 @@ import numpy as np
 from unglow.core.files import replace_file
 from unglow.detection.sharp_sources import measure_median_share
 from unglow.detection.source_extraction import DEBLENDED, EXTENDED, SOURCE, UNSPLIT
-from unglow.io.detection_results import NOT_COUNTED
+from unglow.images.detection_results import NOT_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Bools, Floats32
     from unglow.detection.section_mask import Section
     from unglow.detection.snr import Scene, Significance
-
-    Floats = NDArray[np.float32]
 
 
 INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE, NEAR_SPOILT, SHARP, UNCLEAR = (
@@ -98,7 +97,7 @@ def measure(
     return out
 
 
-def is_misregistered(ratio: Significance, sources: NDArray[np.void]) -> NDArray[np.bool_]:
+def is_misregistered(ratio: Significance, sources: NDArray[np.void]) -> Bools:
     """Return at which sources (N,) the error of the map counts for more than noise, (N,)."""
     at = sources["row"] - ratio.window.y0, sources["col"] - ratio.window.x0
     return np.asarray(ratio.noise_share[at] < 0.5, np.bool_)
@@ -135,7 +134,7 @@ def _measure(scene: Scene, ratio: Significance, out: NDArray[np.void]) -> None:
     out["flags"][~usable[core].all(axis=(1, 2))] |= INCOMPLETE
 
 
-def _weigh_aperture(scene: Scene, out: NDArray[np.void], reach: int) -> Floats:
+def _weigh_aperture(scene: Scene, out: NDArray[np.void], reach: int) -> Floats32:
     """Share of each px of the stamps inside the circle, (N, side, side), to about a hundredth."""
     radius = APERTURE_FWHMS * scene.settings.fwhm_px
     steps = np.arange(-reach, reach + 1)
@@ -148,10 +147,10 @@ def _weigh_aperture(scene: Scene, out: NDArray[np.void], reach: int) -> Floats:
 def _estimate_flux_error(
     scene: Scene,
     out: NDArray[np.void],
-    wide: Floats,
-    post: Floats,
-    aperture: Floats,
-) -> Floats:
+    wide: Floats32,
+    post: Floats32,
+    aperture: Floats32,
+) -> Floats32:
     """Return standard errors of fluxes: noise of the px, and slope of pre times error of the map.
 
     Neighbouring px of resampled pre share their noise, so that a sum over many has that of as many

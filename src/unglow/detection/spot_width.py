@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow.core.windows import Window
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Array, Floats
     from unglow.detection.images import Readable
 
-    Floats = NDArray[np.float64]
 
 MOST_SPOTS = 40
 """Spots that are measured: the most significant ones."""
@@ -29,9 +27,7 @@ _OF_SPOT = 0.7686
 for the square t of its inverse."""
 
 
-def measure_width(
-    difference: Readable, points_xy: NDArray[np.float64], snr: NDArray[np.float64]
-) -> float | None:
+def measure_width(difference: Readable, points_xy: Floats, snr: Floats) -> float | None:
     """Measure the median full width at half maximum of the most significant spots.
 
     The width of a spot is that at which a Gaussian minus one of twice the width, over the noise
@@ -74,7 +70,7 @@ def _measure(difference: Readable, x: float, y: float) -> float:
     return float(_OF_SPOT * _FWHMS[0] * 2.0 ** ((top + step) / 4))
 
 
-def _weigh(away: NDArray[Any], fwhms: Floats) -> Floats:
+def _weigh(away: Array, fwhms: Floats) -> Floats:
     """Return Gaussians of widths (F,) and sum 1 at distances (N,) from their centre, (F, N)."""
     weights = np.exp(-4 * np.log(2) * (away / fwhms[:, None]) ** 2)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))

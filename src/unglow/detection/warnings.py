@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Floats
     from unglow.detection.search import SearchResult
     from unglow.detection.snr import Scene
     from unglow.photometry.imaging import NoiseModel
@@ -154,7 +155,7 @@ def warn_of_dirt(places: Places, unclear: Places, listed: NDArray[np.void]) -> I
 
 
 def find_cluster(
-    negatives: NDArray[np.float64], threshold: float | None, radius: float
+    negatives: Floats, threshold: float | None, radius: float
 ) -> tuple[int, float, float] | None:
     """Return how many dark sources above a threshold lie around one place, and where; or None.
 

@@ -25,17 +25,16 @@ from unglow.core.files import name_unwritten, publish, replace_file
 from unglow.core.levels import LEVELS
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
-from unglow.io.tiff.metadata import OmeChannel
-from unglow.io.tiff.metadata import ome_xml as image_xml
-from unglow.io.tiff.tiles import TILE, encode_tile, write_levels
+from unglow.images.tiff.metadata import OmeChannel
+from unglow.images.tiff.metadata import ome_xml as image_xml
+from unglow.images.tiff.tiles import TILE, encode_tile, write_levels
 from unglow.memory import EXPORT_BAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Array
     from unglow.photometry.difference import Image
 
 _OF_THE_STORE = ("layout", "stored_bytes")
@@ -164,8 +163,8 @@ _KEYWORDS = {
     "displacement.sha256": ("MAPFIELD", ""),
 }
 _ROW_ORDER = (
-    "The first row of the data is the TOP of the image, so that arrays are [y, x] and positions "
-    "are those of unglow plus 1; viewers that put the first row at the bottom show it upside down. "
+    "The first row of the data is the TOP of the image. Arrays are [y, x], and positions are those "
+    "of unglow plus 1. Viewers that put the first row at the bottom show it upside down. "
     "There are no world coordinates (WCS)."
 )
 
@@ -269,7 +268,7 @@ def _to_ascii(text: str) -> str:
     return "".join(c if " " <= c <= "~" else " " for c in plain)
 
 
-def _to_big_endian(block: NDArray[Any]) -> NDArray[Any]:
+def _to_big_endian(block: Array) -> Array:
     """Return the numbers as FITS stores them."""
     _, zero = _BITPIX[block.dtype.name]
     if zero:  # the other sign: the highest bit turned round

@@ -24,18 +24,15 @@ from unglow import transform as transforms
 from unglow.core.errors import InputError
 from unglow.core.files import replace_file
 from unglow.core.levels import nearest
-from unglow.io.zarr import open_store
-from unglow.io.zarr.layout import DOCUMENT
+from unglow.images.zarr import open_store
+from unglow.images.zarr.layout import DOCUMENT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Floats
     from unglow.transform import Transform
     from unglow.transform.displacement import Strips
-
-    Floats = NDArray[np.float64]
 
 
 ERROR_PX = 0.005

@@ -10,14 +10,14 @@ import numpy as np
 
 from unglow.core.errors import ConfigError, StoreError, UnglowError
 from unglow.export.images import whole_directory
-from unglow.io.detection_results import read_candidates
+from unglow.images.detection_results import read_candidates
 from unglow.photometry.arrays import as_arrays
 from unglow.photometry.difference import open_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from unglow.io.detection_results import Candidates
+    from unglow.images.detection_results import Candidates
     from unglow.photometry.difference import Image
 
 BLOCK = 1024

@@ -8,6 +8,13 @@ have under way. An attempt that is about to publish looks whether there is a hig
 Whatever the order of events, an earlier attempt publishes nothing once a later one works: if it
 looked before the later number was there, its temporary file was as well, and is removed; to rename
 what has been removed fails.
+
+The file of a number is the record of the attempt as well: with a folder for each, an attempt that
+was lost would have to be noted in both, and either could be there without the other.
+
+Of a network file system it needs that of several who create a file only one succeeds (NFS from 3,
+Lustre, GPFS, BeeGFS), and that a file is found by its name once another machine has created it.
+What a directory lists may be old.
 """
 
 from __future__ import annotations
@@ -41,17 +48,16 @@ class AttemptLock:
     Attributes
     ----------
     directory
-        That of all attempts at the job; None for a job that keeps no telemetry: its attempts do
-        not know of each other.
+        That of all attempts at the job.
     number
         From 1; the last attempt to begin has the highest.
     """
 
-    directory: Path | None = None
-    number: int = 0
+    directory: Path
+    number: int
 
     @classmethod
-    def take(cls, directory: Path | None, outputs: Iterable[Path]) -> AttemptLock:
+    def acquire(cls, directory: Path, outputs: Iterable[Path]) -> AttemptLock:
         """Take the next number, and remove what earlier attempts have under way.
 
         Parameters
@@ -66,24 +72,22 @@ class AttemptLock:
         UnglowError
             No number can be taken, so that nothing would hold earlier attempts back.
         """
-        if directory is None:
-            return cls()
         with name_unwritten(directory):
             lock = cls(directory, take_number(directory))
         revoke(outputs)
         return lock
 
     @property
-    def file(self) -> Path | None:
-        """The file of the attempt; None if it has no number."""
-        return None if self.directory is None else attempt_file(self.directory, self.number)
+    def file(self) -> Path:
+        """The file of the attempt."""
+        return attempt_file(self.directory, self.number)
 
     @property
     def superseded(self) -> bool:
         """Whether a later attempt has started."""
-        if self.directory is None:
-            return False
-        return last_number(self.directory) > self.number
+        follows = attempt_file(self.directory, self.number + 1)
+        # the next file is removed with its run once there are many, but never the last one
+        return follows.exists() or last_number(self.directory) > self.number
 
     def check(self) -> None:
         """See that no later attempt has started.
@@ -99,15 +103,11 @@ class AttemptLock:
 
 def revoke(outputs: Iterable[Path]) -> None:
     """Remove what earlier attempts at a job have under way, or have left behind."""
-    for path in {store_or_file(output) for output in outputs}:
+    # what is published in one piece: the store of a root, or the file
+    for path in {one.parent if one.name == _ROOT else one for one in outputs}:
         for temporary in temporaries(path):
             log.info("removed %s, which an earlier attempt had left", temporary)
             discard(temporary)
-
-
-def store_or_file(output: Path) -> Path:
-    """Return what is published in one piece: the store of a root ``zarr.json``, or the file."""
-    return output.parent if output.name == _ROOT else output
 
 
 def temporaries(path: Path) -> Iterator[Path]:
@@ -133,15 +133,12 @@ def discard(path: Path) -> None:
             path.unlink()
 
 
-_ENDINGS = (".partial", ".old", ".bands", ".band.npz")  # the last two: of earlier versions
-
-
 def leftovers(results: Path) -> list[Path]:
     """Return what was never published, or was set aside, sorted; whoever it belongs to."""
     paths: list[Path] = []
     for directory, directories, files in os.walk(results):
         hidden = (name for name in [*directories, *files] if name.startswith("."))
-        paths += [Path(directory) / name for name in hidden if name.endswith(_ENDINGS)]
+        paths += [Path(directory) / name for name in hidden if name.endswith(_TEMPORARY)]
         directories[:] = [
             name for name in directories if not name.startswith(".") and not name.endswith(".zarr")
         ]

@@ -19,7 +19,7 @@ from inspect import currentframe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow.core import digests, files, made_with, process, progress
+from unglow.core import digests, files, machine, made_with, process, progress
 from unglow.core.errors import SupersededError, UnglowError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pause_collection, pin_threads
@@ -30,6 +30,7 @@ from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.launcher import ParentProcess
 from unglow.jobs.memory_limit import MachineMemory
 from unglow.memory import from_json
+from unglow.telemetry.jsonl import MEMORY
 from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.attempt import Attempt
 
@@ -46,7 +47,7 @@ _LEFT_BEHIND_MB = 200.0
 # Name of the output that lists the digests of the others.
 DIGESTS = "digests"
 DEBUGGED = "UNGLOW_DEBUG"
-"""Variable that `unglow debug` sets: the job runs in the process of its script, at the terminal.
+"""Variable that `unglow run --debug` sets: the job runs in its script, at the terminal.
 
 Without a second process nothing measures it or ends it: no samples, no limits of memory and time.
 Results are the same.
@@ -83,6 +84,8 @@ class Job:
         Workers that the job may use.
     mem_mb
         Memory that was declared for it, MB.
+    log_path, record_path
+        Its log, and its record; the files of its attempts are next to that.
     limit_s
         Time that it may take, s; None for no limit.
     attempt
@@ -107,11 +110,11 @@ class Job:
     wildcards: dict[str, str]
     threads: int
     mem_mb: float
+    log_path: Path
+    record_path: Path
     limit_s: float | None = None
     attempt: int = 1
     launcher_mb: float = 0.0
-    log_path: Path | None = None
-    record_path: Path | None = None
     outputs: tuple[Path, ...] = ()
     targets: dict[str, Path] = field(default_factory=dict)
     digests_path: Path | None = None
@@ -123,24 +126,23 @@ class Job:
     _most_workers: int | None = None
     _report: int | None = None
     _telemetry: Attempt = field(init=False)
-    _lock: AttemptLock = field(default_factory=AttemptLock)
-    _parent: ParentProcess = field(default_factory=ParentProcess.here)
+    _lock: AttemptLock = field(init=False)
+    _parent: ParentProcess = field(default_factory=ParentProcess.find)
     _loading: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _room: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _started: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, script: Script) -> Job:
+    def from_script(cls, script: Script) -> Job:
         """Describe the job that a script runs as; pins threads, so call it before heavy imports."""
         threads = max(1, int(script.threads))
         pin_threads()
-        record = getattr(script.log, "telemetry", None)
         minutes = getattr(script.resources, "runtime", None)
         starting_mb = os.environ.get(launcher.LAUNCHER_MB)
         if starting_mb and minutes:  # what it took to get here counts as well, and so does its end
             minutes = max(1, minutes - launcher.STARTING_MIN)
         output = getattr(script, "output", ())
-        targets = {name: Path(path) for name, path in _named(script, "output").items()}
+        targets = {name: Path(path) for name, path in _list_named(script, "output").items()}
         demand = getattr(getattr(script, "params", None), "memory", None)
         return cls(
             rule=script.rule,
@@ -151,22 +153,22 @@ class Job:
             attempt=int(getattr(script.resources, "attempt", 1)),
             launcher_mb=float(starting_mb or 0),
             demand=None if demand is None else from_json(demand),
-            log_path=Path(script.log[0]) if len(script.log) else None,
-            record_path=Path(record) if record else None,
+            log_path=Path(script.log[0]),
+            record_path=Path(script.log.telemetry),
             outputs=tuple(map(Path, output)),
             digests_path=targets.pop(DIGESTS, None),
             targets=targets,
-            params=_named(script, "params"),
-            inputs=_named(script, "input"),
+            params=_list_named(script, "params"),
+            inputs=_list_named(script, "input"),
         )
 
     def __enter__(self) -> Self:
         debugged = _is_debugged()
         stream = begin_log(None if debugged else self.log_path)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
-        directory = self.record_path and retries.attempts_directory(self.record_path)
+        directory = retries.attempts_directory(self.record_path)
         try:
-            self._lock = AttemptLock.take(directory, self.outputs)
+            self._lock = AttemptLock.acquire(directory, self.outputs)
         except UnglowError as error:
             log.error("%s", error)  # noqa: TRY400 (a refusal)
             sys.exit(printable(f"{self.title}: {error}"))
@@ -179,15 +181,16 @@ class Job:
             return self
         try:
             self._learn()
+            self._wait_for_memory()
         except KeyboardInterrupt:
             self._telemetry.end("interrupted", "interrupted")
             raise
-        before = MachineMemory.now()
+        before = MachineMemory.measure()
         pid, pipe = watchdog.fork()
         if pid:
             self._conclude(self._watch(pid, pipe), before)
         self._report = pipe
-        watchdog.obey(stream)
+        watchdog.redirect_output(stream)
         self._begin_block()
         return self
 
@@ -237,7 +240,7 @@ class Job:
 
     def _leave_debugger(self, error: BaseException | None, trace: TracebackType | None) -> None:
         """Open the debugger where the job failed, and record how it ended."""
-        from bdb import BdbQuit  # noqa: PLC0415
+        from bdb import BdbQuit
 
         if error is not None and not isinstance(error, BdbQuit | SystemExit):
             traceback.print_exception(error)
@@ -307,7 +310,7 @@ class Job:
 
     def _learn(self) -> None:
         """Do what the attempt before lacked; end at once if nothing would change."""
-        if self.attempt == 1 or self._lock.directory is None:
+        if self.attempt == 1:
             return
         records, old_log = retries.list_outcomes(self._lock.directory, before=self._lock.number)
         if not records or records[-1]["attempt"] != self.attempt - 1:
@@ -331,7 +334,7 @@ class Job:
             try:
                 patience_s = min(retries.PATIENCE_S, self.limit_s or retries.PATIENCE_S)
                 waiting = retries.one_at_a_time(
-                    self.mem_mb, patience_s=patience_s, abandoned=self._parent.gone
+                    self.mem_mb, patience_s=patience_s, abandoned=self._parent.is_gone
                 )
                 self._room.enter_context(waiting)
             except MemoryError as error:
@@ -345,6 +348,27 @@ class Job:
         else:
             log.error("another attempt would end like the first, which said:\n%s", old_log.rstrip())
             self._give_up(earlier["outcome"], str(earlier.get("message", "")), earlier)
+
+    def _wait_for_memory(self) -> None:
+        """Wait while the machine is short of memory; a batch system has given this job its own."""
+        if self.launcher_mb:
+            return
+        why: list[Reason] = []
+
+        def report(seconds: float) -> None:
+            if not why:
+                free = machine.memory_available_mb()
+                in_group = free < process.meminfo_mb().get("MemAvailable", 0.0) / 2
+                largest = process.name_largest(in_own_group=in_group)
+                message = f"waits to start: {free:.0f} MB are free, and most is taken by {largest}"
+                why.append(watchdog.Reason(MEMORY, message, "end that process, or wait"))
+                self._warn(f"{message}; {why[0].helps}.", is_incident=True)
+            self._telemetry.stall(seconds, why[0]._asdict(), over=seconds > 0)
+
+        try:
+            retries.wait_while_short(report, abandoned=self._parent.is_gone)
+        except OSError as error:  # of the lock file
+            log.warning("it starts though the machine is short of memory (%s)", error)
 
     def _give_up(self, outcome: str, message: str, earlier: Mapping[str, Any]) -> NoReturn:
         """End before anything was read, as an earlier attempt has ended."""
@@ -364,7 +388,7 @@ class Job:
             "declared_mb": self.mem_mb,
             "threads": self.threads,
             "limit_s": self.limit_s,
-            "log": None if self.log_path is None else str(self.log_path),
+            "log": str(self.log_path),
         }
         profiled = profiler.is_wanted(self.rule)
         return Attempt(self._lock.file, self._started, declared, profiled=profiled)
@@ -380,7 +404,7 @@ class Job:
             on_stall=partial(self._report_stall, pid),
             on_sample=self._telemetry.sample,
             on_end=self._telemetry.finish_spy,
-            abandoned=self._parent.gone,
+            abandoned=self._parent.is_gone,
         )
 
     def _report_stall(self, pid: int, seconds: float, why: Reason, over: bool) -> None:  # noqa: FBT001 (called so)
@@ -389,12 +413,14 @@ class Job:
             log.info("it continues, after %.0f s in which it had done nothing", seconds)
             return
         because = outcomes.explain_idleness(why, pid)
-        self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")
+        sentence = f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}"
+        self._warn(sentence, is_incident=True)
 
-    def _warn(self, sentence: str) -> None:
-        """Say something in the log and at the terminal."""
+    def _warn(self, sentence: str, *, is_incident: bool = False) -> None:
+        """Say something in the log and at the terminal, which shows incidents of a run itself."""
         log.warning("%s", sentence)
-        warn(f"{self.title}: {sentence}")
+        if not (is_incident and os.environ.get(SHOWN)):
+            warn(f"{self.title}: {sentence}")
 
     def _conclude(self, ending: watchdog.Ending, before: MachineMemory) -> NoReturn:
         """In the watchdog: record how the job has ended, and end in the same way."""
@@ -446,7 +472,7 @@ class Job:
         """
         log_tail = "" if outcome == "ok" else outcomes.log_tail(self, retries.LOG_BYTES)
         self._telemetry.end(outcome, message, log_tail, **measured)
-        if self.record_path is None or self._lock.file is None or self._lock.superseded:
+        if self._lock.superseded:
             return
         try:
             retries.write_record(self.record_path)
@@ -454,7 +480,7 @@ class Job:
             log.warning("%s could not be written (%s)", self.record_path, error.strerror)
 
 
-def _named(script: Script, kind: str) -> dict[str, Any]:
+def _list_named(script: Script, kind: str) -> dict[str, Any]:
     """Return what a script is given by name: its input, output or params."""
     given = getattr(script, kind, ())
     return dict(given.items()) if hasattr(given, "items") else {}
@@ -466,6 +492,6 @@ def _is_debugged() -> bool:
 
 def _open_debugger() -> Pdb:
     """Return a debugger that runs no commands of a file in the working directory."""
-    from pdb import Pdb  # noqa: PLC0415 (only to debug)
+    from pdb import Pdb  # only to debug
 
     return Pdb(nosigint=True, readrc=False)

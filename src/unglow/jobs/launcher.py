@@ -62,7 +62,7 @@ class ParentProcess:
     in_job: bool = False
 
     @classmethod
-    def here(cls) -> Self:
+    def find(cls) -> Self:
         """Return who started this process."""
         parent = os.getppid()
         try:
@@ -75,7 +75,7 @@ class ParentProcess:
             return cls(parent)
         return cls(parent, number, ticks, role == _IN_JOB)
 
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Whether Snakemake, or the shell between it and this process, is there no more."""
         if os.getppid() != self.parent:
             return True
@@ -87,10 +87,10 @@ class ParentProcess:
         They are no longer its outputs to remove: a later attempt has started. Does nothing to a
         Snakemake that a user has started.
         """
-        if self.pid is None or not self.in_job or self.gone():
+        if self.pid is None or not self.in_job or self.is_gone():
             return
-        import shutil  # noqa: PLC0415 (hardly ever needed)
-        import subprocess  # noqa: PLC0415 (so is this)
+        import shutil  # hardly ever needed
+        import subprocess  # so is this
 
         job = os.environ.get("SLURM_JOB_ID")
         if job is not None and shutil.which("scancel"):

@@ -159,7 +159,7 @@ def _reserve_blas() -> None:
 def _set_soft_limit(size: int | None) -> bool:
     """Set the soft limit, bytes, below the hard one that may be there; return whether it holds."""
     with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource  # noqa: PLC0415 (Unix only)
+        import resource  # Unix only
 
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         if size is None or (hard != resource.RLIM_INFINITY and size > hard):
@@ -193,7 +193,7 @@ def is_in_memory(paths: Iterable[str]) -> bool:
     """Whether any of these absolute paths without links is in a memory file system."""
     mounted = machine.mounts()
     found = (machine.mount_of(path, mounted) for path in paths)
-    return any(mount is not None and mount.in_memory for mount in found)
+    return any(mount is not None and mount.is_in_memory for mount in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class MachineMemory:
     files_mb: float
 
     @classmethod
-    def now(cls) -> Self:
+    def measure(cls) -> Self:
         """Return what there is now."""
         return cls(process.meminfo_mb(), files_in_memory_mb())
 
@@ -220,7 +220,7 @@ class MachineMemory:
         others
             Memory of each process that has outlived the job, MB.
         """
-        after = self.now()
+        after = self.measure()
         found: dict[str, float] = {}
         for name, mb in (("before", self.machine), ("after", after.machine)):
             if "MemAvailable" in mb:

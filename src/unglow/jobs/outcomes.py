@@ -42,9 +42,9 @@ _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
 
 
 _WHY_IDLE = (
-    "A disk or network drive may not have answered (`dmesg`, `df`), the machine may have been "
-    "overloaded or swapping (`uptime`, `free -m`), someone may have stopped the process, or it is "
-    "a fault of the program: look at these, then run again; if it stalls again, please report it."
+    "A disk or network drive may not have answered (`dmesg`, `df`), or the machine may have been "
+    "overloaded or swapping (`uptime`, `free -m`). Someone may have stopped the process, or it is "
+    "a fault of the program. Look at these, then run again; if it stalls again, please report it."
 )
 
 
@@ -71,7 +71,7 @@ class Declared(Protocol):
     mem_mb: float
     limit_s: float | None
     launcher_mb: float
-    log_path: Path | None
+    log_path: Path
     in_flight: int | None
 
     @property
@@ -144,7 +144,7 @@ def _explain_unforeseen(job: Declared, error: BaseException) -> str:
     words = " ".join(str(error).split())[:200]
     return (
         f"ended by an error that is not caused by the data ({type(error).__name__}: {words}); "
-        f"please report it with {_log_name(job)}."
+        f"please report it with {job.log_path}."
     )
 
 
@@ -213,8 +213,6 @@ def remedy(job: Declared, cause: Cause) -> str:
 
 def log_tail(job: Declared, size: int = 4000) -> str:
     """Return the last bytes of a job's log, where libraries say why they gave up."""
-    if job.log_path is None:
-        return ""
     try:
         return tail(job.log_path, size)
     except OSError:
@@ -255,13 +253,13 @@ def _explain_timeout(job: Declared, ending: Ending) -> Cause:
         return Cause(
             "stalled",
             f"ended because it had done nothing for {ending.idle_s:.0f} s when its limit of "
-            f"{minutes:.3g} min was over; what every thread was doing is in {_log_name(job)}. "
+            f"{minutes:.3g} min was over; what every thread was doing is in {job.log_path}. "
             f"{_why_idle(ending)}",
         )
     return Cause(
         "timeout",
         f"ended because it took longer than its limit of {minutes:.3g} min; what every thread "
-        f"was doing is in {_log_name(job)}. If it was only slow, run again with --config "
+        f"was doing is in {job.log_path}. If it was only slow, run again with --config "
         f"timeout_per_job={_longer_min(job)}.",
     )
 
@@ -295,7 +293,7 @@ def _explain_silent_end(job: Declared, ending: Ending) -> Cause:
     if ending.signal in FROM_OUTSIDE:
         return _explain_kill(ending, name)
     return Cause(
-        "error", f"ended by a fault in a library ({name}); please report it with {_log_name(job)}."
+        "error", f"ended by a fault in a library ({name}); please report it with {job.log_path}."
     )
 
 
@@ -316,7 +314,3 @@ def _why_idle(ending: Ending) -> str:
         return _WHY_IDLE
     message = ending.waited.message
     return f"{message[0].upper()}{message[1:]}: see to that, then run again."
-
-
-def _log_name(job: Declared) -> str:
-    return str(job.log_path) if job.log_path is not None else "the log"

@@ -348,7 +348,7 @@ def _find_queued(jobs: Mapping[str, Sequence[str]], names: Sequence[str]) -> dic
                 "not here: run `unglow resume` on a machine that has it."
             )
         try:
-            queued[name] = SCHEDULERS[name]().queued(ids, names)
+            queued[name] = SCHEDULERS[name]().list_queued(ids, names)
         except schedulers.NoAnswerError as error:
             raise InputError(
                 f"{command} does not say whether jobs of the killed run are left "

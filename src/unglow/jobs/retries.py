@@ -217,13 +217,9 @@ def one_at_a_time(
     """
     if mb > machine.memory_total_mb():
         raise MemoryError(f"another attempt would need {mb:.0f} MB, which is more than there is")
-    # not where everybody may write, and so hold it; a home may be that of several machines
-    place = Path(machine.runtime_directory() or machine.cache_directory())
-    place.mkdir(parents=True, exist_ok=True)
-    path = lock or place / f"unglow-{host()}.lock"
+    path = lock or _lock_file("")
     end = time.monotonic() + patience_s
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "r+") as held:
+    with _open_lock(path) as held:
         announced = False
         while not ((is_ours := _take_lock(held)) and machine.memory_available_mb() >= mb):
             if not announced:
@@ -242,9 +238,57 @@ def one_at_a_time(
         yield
 
 
+def wait_while_short(
+    report: Callable[[float], None], abandoned: Callable[[], bool] = lambda: False
+) -> None:
+    """Wait while the machine is short of memory, but not forever: the job has its own limit.
+
+    Parameters
+    ----------
+    report
+        Called with the time waited so far, s, at first and when the wait is over; of all jobs that
+        wait on this machine, only one calls it.
+    abandoned
+        As in `one_at_a_time`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        It was abandoned meanwhile.
+    OSError
+        The lock file cannot be opened.
+    """
+    if not machine.is_memory_short():
+        return
+    started, waited, reports = time.monotonic(), 0.0, False
+    with _open_lock(_lock_file("-short")) as held:
+        while machine.is_memory_short() and waited < PATIENCE_S:
+            if abandoned():
+                raise KeyboardInterrupt
+            if not reports and (reports := _take_lock(held)):
+                report(0.0)
+            time.sleep(_LOOK_S)
+            waited = time.monotonic() - started
+        if reports:
+            report(waited)
+
+
+def _lock_file(kind: str) -> Path:
+    """Return a lock file of this user and machine."""
+    # not where everybody may write, and so hold it; a home may be that of several machines
+    place = Path(machine.runtime_directory() or machine.cache_directory())
+    place.mkdir(parents=True, exist_ok=True)
+    return place / f"unglow-{host()}{kind}.lock"
+
+
+def _open_lock(path: Path) -> IO[str]:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o600), "r+")
+
+
 def _take_lock(held: IO[str]) -> bool:
     """Take the lock if no other process holds it, or keep it if this one does."""
-    import fcntl  # noqa: PLC0415 (Unix only)
+    import fcntl  # Unix only
 
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

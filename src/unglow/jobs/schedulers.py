@@ -104,7 +104,7 @@ class Scheduler:
         """Return how a job is; running, too, if nobody answers."""
         raise NotImplementedError
 
-    def queued(self, jobs: Sequence[str], names: Sequence[str] = ()) -> list[str]:
+    def list_queued(self, jobs: Sequence[str], names: Sequence[str] = ()) -> list[str]:
         """Return those of the jobs that wait, run, or are being ended; raises `NoAnswerError`.
 
         ``names`` are those of more jobs, whatever their ids; Grid Engine does not need them.
@@ -191,7 +191,7 @@ class Slurm(Scheduler):
             return State.SUCCESS
         return State.FAILED if state in FAILURES else State.RUNNING
 
-    def queued(self, jobs: Sequence[str], names: Sequence[str] = ()) -> list[str]:
+    def list_queued(self, jobs: Sequence[str], names: Sequence[str] = ()) -> list[str]:
         """See `Scheduler`."""
         return [
             job
@@ -239,7 +239,7 @@ class GridEngine(Scheduler):
             return _outcome(job)
         return State.FAILED if "E" in row[4] or _is_unheard(row) else State.RUNNING
 
-    def queued(self, jobs: Sequence[str], names: Sequence[str] = ()) -> list[str]:  # noqa: ARG002
+    def list_queued(self, jobs: Sequence[str], names: Sequence[str] = ()) -> list[str]:  # noqa: ARG002
         """See `Scheduler`."""
         rows = _queue()
         return [job for job in jobs if job in rows]

@@ -37,6 +37,7 @@ _SEVERAL = {
 }
 # All of these are one resource.
 _MEMORY = re.compile(r"mem(_[a-z]+)?")
+_ONLY_KEY = 'only=["'
 # Options with which Snakemake computes nothing, by all their names: it reads the rules alone, or
 # looks at files as well.
 LISTING = (
@@ -122,6 +123,18 @@ def replace_only(words: Sequence[str]) -> list[str]:
     return set_options(kept, {"--config": ("only", json.dumps(only, ensure_ascii=False))})
 
 
+def restore_only(words: Sequence[str]) -> list[str]:
+    """Return a command of ``unglow run`` as it was given, ``--only`` for its config key."""
+    keys = [word for word in words if word.startswith(_ONLY_KEY)]
+    only = [name for key in keys for name in json.loads(key.partition("=")[2])]
+    rest = [word for word in words if word not in keys]
+    nexts = [*rest[1:], "--"]  # a --config without any value goes as well
+    pairs = zip(rest, nexts, strict=True)
+    made = [w for w, after in pairs if w != "--config" or not after.startswith("-")]
+    end = made.index("--") if "--" in made else len(made)
+    return [*made[:end], *(part for name in only for part in (ONLY, name)), *made[end:]]
+
+
 def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words of the program and its options; no program if it is another command."""
     program = next((start for start in _COMMANDS if tuple(words[: len(start)]) == start), ())
@@ -145,7 +158,7 @@ def _set_key(words: list[str], option: str, key: str, value: str) -> list[str]:
     end = start
     while end < len(words) and not words[end].startswith("-"):
         end += 1
-    values = [word for word in words[start:end] if not _same(word.split("=", 1)[0], key)]
+    values = [word for word in words[start:end] if not _is_option(word.split("=", 1)[0], key)]
     return [*words[:start], f"{key}={value}", *values, *words[end:]]
 
 
@@ -155,7 +168,7 @@ def split_option(word: str, names: Sequence[str]) -> list[str]:
     return [name, rest] if name in names and rest else [word]
 
 
-def _same(name: str, key: str) -> bool:
+def _is_option(name: str, key: str) -> bool:
     return name == key or (_MEMORY.fullmatch(key) is not None and bool(_MEMORY.fullmatch(name)))
 
 

@@ -115,7 +115,7 @@ _REASONS = {
 
 def stall_reason(pids: Iterable[int], pid: int) -> Reason:
     """Return why processes do nothing now; ``pid`` is the first of them."""
-    stats = (Stat.of(read(p, "task", thread, "stat")) for p in pids for thread in thread_ids(p))
+    stats = (Stat.parse(read(p, "task", thread, "stat")) for p in pids for thread in thread_ids(p))
     states = {stat.state.upper() for stat in stats if stat is not None}
     found = next(reason for state, reason in _REASONS.items() if state in states or not state)
     return found._replace(helps=found.helps.format(pid=pid))
@@ -207,7 +207,7 @@ def fork() -> tuple[int, int]:
     return 0, writing
 
 
-def obey(log_file: int | None) -> None:
+def redirect_output(log_file: int | None) -> None:
     """In the job: send what libraries print to the log, and all stacks as well when asked to.
 
     Parameters
@@ -281,7 +281,7 @@ def watch(
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the job as well
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
-    from unglow.telemetry.recording.sampler import Sampler  # noqa: PLC0415 (psutil: not in the job)
+    from unglow.telemetry.recording.sampler import Sampler  # psutil: not in the job
 
     group = machine.find_kills_file(pid)
     killed_before = count_kernel_kills(group)
@@ -290,7 +290,7 @@ def watch(
     said = bytearray()
     last = due = time.monotonic()
     while True:
-        taken = sampler.take()
+        taken = sampler.sample()
         on_sample(taken)
         now = time.monotonic()
         step, last = min(now - last, _AWAKE_S), now

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Less than this is an error of rounding: without it, what was declared for n blocks in flight might
 # hold n - 1 of them, or be 1 MB above the budget.
 _ROUNDING = 1e-6
+# What an image leaves behind for that which follows it, MB.
+_LEFT = 8.0
 
 FEATURE_PX = 1 << 18
 """Registration searches features on at most this many px at a time."""
@@ -137,7 +139,7 @@ class PairDemand:
         """Return the predicted peak, rounded up to whole MB."""
         each = self.count_in_flight(budget_mb, threads) // 2
         by_itself = max(_compute_work_mb(image, 1) for image in self.images)
-        peak = self.base + by_itself if each == 0 else self._together_mb(each)
+        peak = self.base + by_itself + _LEFT if each == 0 else self._together_mb(each)
         return math.ceil(max(peak, self.before) - _ROUNDING)
 
     def _together_mb(self, each: int) -> float:

@@ -16,11 +16,11 @@ __all__ = ["PhantomSpec", "Truth", "make_pair"]
 def __getattr__(name: str) -> Any:
     # Late, so that the command line does not wait for libraries when it lists its options.
     if name == "make_pair":
-        from unglow.phantom.pair import make_pair  # noqa: PLC0415 (see above)
+        from unglow.phantom.pair import make_pair  # see above
 
         return make_pair
     if name == "Truth":
-        from unglow.phantom.truth import Truth  # noqa: PLC0415 (see above)
+        from unglow.phantom.truth import Truth  # see above
 
         return Truth
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import cv2
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.phantom.damage import ImageDamage, find_faults, make_coordinates
-from unglow.phantom.damage_places import draw_cells, find_places
 from unglow.phantom.texture import (
     Camera,
     Shading,
     add_noise,
     add_spots,
-    add_spots_at,
     derive_key,
     domains,
     draw_grains,
@@ -26,15 +23,12 @@ from unglow.phantom.texture import (
     find_boxes,
     make_generator,
 )
-from unglow.phantom.truth import PhantomMap
+from unglow.phantom.truth import PhantomMap, Truth
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Array, Floats
     from unglow.core.windows import Window
     from unglow.phantom.spec import PhantomSpec
-
-    Floats = NDArray[np.float64]
 
 
 # The part of the frame that the section covers.
@@ -58,14 +52,11 @@ class Scene:
         self._axes = 0.47 * cols, 0.47 * rows
         self._size = float(min(self._axes))
         self._level = 0.0
-        self._level = self._settle_level()
-
-    def _settle_level(self) -> float:
-        """Return the height whose contour encloses the coverage wanted."""
+        # the height whose contour encloses the coverage wanted
         (cx, cy), (ax, ay) = self._centre, self._axes
         y, x = np.mgrid[-1.0:1.0:160j, -1.0:1.0:160j]
         x, y = cx + x.ravel() * ax / 0.94, cy + y.ravel() * ay / 0.94
-        return float(np.round(np.quantile(self._height(x, y), 1.0 - COVERAGE), 3))
+        self._level = float(np.round(np.quantile(self._height(x, y), 1.0 - COVERAGE), 3))
 
     def _height(self, x: Floats, y: Floats) -> Floats:
         """Return roughly the distance inside the outline in px, without its finest teeth."""
@@ -160,39 +151,21 @@ class Renderer:
     scene, map
         The section, and the map between the frames.
     microbes, grains
-        Catalogues; their peaks are in levels (those of grains before gain). Labelled cells follow
-        the microbes.
+        Catalogues; their peaks are in levels (those of grains before gain).
     shading
         Illumination of each image.
-    places
-        Spoilt places of post, by the damage of the specification; those of dust are in pre as well.
-
-    Raises
-    ------
-    ConfigError
-        If the damage does not fit on the section.
     """
 
     def __init__(self, spec: PhantomSpec) -> None:
         self.spec = spec
         self.scene = Scene(spec)
         self.map = PhantomMap.from_spec(spec)
-        self.places = find_places(
-            spec.damages,
-            spec.shape,
-            (min(spec.shape[0], spec.pre_frame[0]), min(spec.shape[1], spec.pre_frame[1])),
-            (spec.seed, spec.damage_seed),
-            self.scene.coverage,
-            lambda x, y: self.scene.background(x, y) * spec.gain,
-        )
         # Spots are drawn over the frame; those outside the section go.
         mpx = spec.shape[0] * spec.shape[1] / 1e6
         microbes, grains = round(spec.microbes_per_mpx * mpx), round(spec.grains_per_mpx * mpx)
-        self.microbes = draw_microbes(microbes, spec.shape, spec.seed, self.scene.coverage).join(
-            draw_cells(self.places)
-        )
+        self.microbes = draw_microbes(microbes, spec.shape, spec.seed, self.scene.coverage)
         self.grains = draw_grains(grains, spec.shape, spec.seed, self.scene.coverage)
-        self._boxes = {
+        self.boxes = {
             "microbes": find_boxes(self.microbes, self.microbes.xy, 1.0, spec.shape),
             "post": find_boxes(self.grains, self.grains.xy, 1.0, spec.shape),
             "pre": find_boxes(
@@ -203,11 +176,6 @@ class Renderer:
         self._camera = Camera(
             spec.electrons_per_level, spec.read_noise, spec.counts_per_level, np.dtype(spec.dtype)
         )
-        dust = [place for place in self.places if place.kind == "dust"]
-        self._damage = {
-            "post": ImageDamage(spec.shape, self.places, find_faults(spec.damages)),
-            "pre": ImageDamage(spec.pre_frame, dust),
-        }
         self._keys = {(i, c): derive_key(spec.seed, 2, n, c) for n, i in _IMAGES for c in range(3)}
 
     def shape(self, image: Image) -> tuple[int, int]:
@@ -223,86 +191,74 @@ class Renderer:
 
         This is the scene that both images share: without gain, shading, microbes and offset.
         """
-        x, y = self._map_coordinates(image, window)
+        x, y = self.map_coordinates(image, window)
         out = self.scene.background(x, y)
-        add_spots(self.grains, self._boxes[image], window, x, y, out)
+        add_spots(self.grains, self.boxes[image], window, x, y, out)
         return out
 
     def light(self, image: Image, window: Window) -> Floats:
         """Return what reaches the camera in a window, (rows, cols) levels, without noise."""
-        out = self._render_blurred(image, window)
-        self._damage[image].spoil_light(
-            window, out, lambda outer: self._render_blurred(image, outer)
-        )
-        return out
-
-    def _render_blurred(self, image: Image, window: Window) -> Floats:
-        """Return `light` with the blur of the image, but without blurred places and dust."""
         spec = self.spec
         width = spec.blur_post_px if image == "post" else spec.blur_pre_px
         if not width:
-            return self._render_focused(image, window)
+            return self.render_focused(image, window)
         outer = window.grow(math.ceil(_BLUR_SIGMAS * width)).clip(self.shape(image))
         side = 2 * int(_BLUR_SIGMAS * width + 0.5) + 1
         # the image's own edges repeat; those of the window are cut off with all that they reach
         blurred = cv2.GaussianBlur(
-            self._render_focused(image, outer), (side, side), width, borderType=cv2.BORDER_REPLICATE
+            self.render_focused(image, outer), (side, side), width, borderType=cv2.BORDER_REPLICATE
         )
         return np.ascontiguousarray(blurred[window.shift(-outer.y0, -outer.x0).slices])
 
-    def _render_focused(self, image: Image, window: Window) -> Floats:
+    def render_focused(self, image: Image, window: Window) -> Floats:
         """Return `light` without the blur of the image."""
         out = self.background(image, window)
         if self.spec.shading > 0:
             out *= self.shading[image].evaluate(window)
         if image == "post":
             out *= self.spec.gain
-            x, y = self._map_coordinates(image, window)
-            add_spots(self.microbes, self._boxes["microbes"], window, x, y, out)
-            self._damage[image].spoil_tissue(window, out, self._render_tissue)
+            x, y = self.map_coordinates(image, window)
+            add_spots(self.microbes, self.boxes["microbes"], window, x, y, out)
         return out
 
-    def _render_tissue(self, window: Window, x: Floats, y: Floats) -> Floats:
-        """Return the light of post in a window whose pixels see the tissue of points (x, y).
-
-        All are (rows, cols).
-        """
-        out = self.scene.background(x, y)
-        add_spots_at(self.grains, x, y, out)
-        if self.spec.shading > 0:
-            out *= self.shading["post"].evaluate(window)
-        out *= self.spec.gain
-        add_spots_at(self.microbes, x, y, out)
-        return out
-
-    def pixels(self, image: Image, window: Window) -> NDArray[Any]:
+    def pixels(self, image: Image, window: Window) -> Array:
         """Return the recorded pixels of a window, (rows, cols) or (rows, cols, 3) counts."""
         light = self.light(image, window)
         green = self._camera.expose(light, self.offset(image), window, self._keys[image, 1])
-        out = self._add_colours(image, window, light, green) if self.spec.rgb else green
-        return self._damage[image].spoil_counts(window, out, self.spec.counts_per_level)
+        return self._add_colours(image, window, green) if self.spec.rgb else green
 
-    def _add_colours(
-        self, image: Image, window: Window, light: Floats, green: NDArray[Any]
-    ) -> NDArray[Any]:
+    def make_truth(self, sample: str, dye: str) -> Truth:
+        """Return the truth of the pair."""
+        scale = float(self.spec.counts_per_level)
+        return Truth(
+            sample=sample,
+            dye=dye,
+            spec=self.spec,
+            geometry=self.map,
+            microbes=self.microbes.scale(scale),
+            grains=self.grains.scale(scale),
+            shading={image: shading.to_json() for image, shading in self.shading.items()},
+        )
+
+    def _add_colours(self, image: Image, window: Window, green: Array) -> Array:
         """Return the counts of all three channels, (rows, cols, 3)."""
         out = np.empty((*green.shape, 3), dtype=green.dtype)
         out[..., 1] = green
         fill_dark(self._dark, window, self._keys[image, 0], out)
-        if self.spec.bleed > 0 and image == "post":
-            light *= self.spec.bleed
-            out[..., 0] = self._camera.expose(light, _DARK_OFFSET, window, self._keys[image, 2])
         return out
 
     @cached_property
-    def _dark(self) -> NDArray[Any]:
+    def _dark(self) -> Array:
         return self._camera.dark_table(_DARK_OFFSET)
 
-    def _map_coordinates(self, image: Image, window: Window) -> tuple[Floats, Floats]:
+    def map_coordinates(self, image: Image, window: Window) -> tuple[Floats, Floats]:
         """Return post x and y of the pixels of a window, (rows, cols) each."""
         if image == "pre":
             return self.map.window_to_post(window)
-        return make_coordinates(window)
+        rows = np.arange(window.y0, window.y1, dtype=np.float64)
+        cols = np.arange(window.x0, window.x1, dtype=np.float64)
+        y, x = np.meshgrid(rows, cols, indexing="ij")
+        return x, y
 
 
 _IMAGES: tuple[tuple[int, Image], ...] = ((0, "pre"), (1, "post"))

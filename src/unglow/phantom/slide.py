@@ -11,7 +11,6 @@ import csv
 import io
 import json
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +18,8 @@ import numpy as np
 from unglow.core.files import write_text
 from unglow.core.kernels import kernel
 from unglow.core.windows import Window, grid, map_bounded
-from unglow.io.tiff.metadata import OmeChannel
-from unglow.io.tiff.tiles import OmeTiffSink
-from unglow.phantom.damage import describe_cycles, draw_cycle_damage
+from unglow.images.tiff.metadata import OmeChannel
+from unglow.images.tiff.tiles import OmeTiffSink
 from unglow.phantom.slide_spec import (
     SlideChannel,
     SlideSpec,
@@ -35,7 +33,6 @@ from unglow.phantom.texture import (
     Spots,
     add_noise,
     add_spots,
-    add_spots_at,
     derive_key,
     find_boxes,
     make_generator,
@@ -45,9 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from unglow.core.arrays import Array, Bools, Floats
 
-    Floats = NDArray[np.float64]
 
 _LEVEL = 700.0
 """Mean autofluorescence at the reference exposure, counts."""
@@ -74,21 +70,13 @@ class SlideRenderer:
         self._granules = [derive_key(spec.seed, 13, n) for n in range(len(_GRANULES))]
         self.maps = {cycle: phantom_map(spec, cycle) for cycle in range(1, spec.cycles + 1)}
         self._camera = Camera(spec.electrons_per_count, spec.read_noise, 1, np.dtype(np.uint16))
-        self.damage = draw_cycle_damage(
-            spec.damages,
-            spec.cycles,
-            spec.shape,
-            (spec.seed, spec.damage_seed),
-            lambda cycle, x, y: self._inside(*self._map_to_first(cycle, x, y)).astype(np.float64),
-            lambda cycle, x, y: self._render_shared(cycle, *self._map_to_first(cycle, x, y)),
-        )
 
     def autofluorescence(self, cycle: int, window: Window) -> Floats:
         """Return what all channels share at a window of a cycle, (rows, cols) counts at 100 ms."""
         x, y = (one.ravel() for one in self._coordinates(cycle, window))
-        return self._render_shared(cycle, x, y).reshape(window.shape)
+        return self.render_shared(cycle, x, y).reshape(window.shape)
 
-    def _render_shared(self, cycle: int, x: Floats, y: Floats) -> Floats:
+    def render_shared(self, cycle: int, x: Floats, y: Floats) -> Floats:
         """Return the autofluorescence of a cycle at points of the first cycle, (N,) each."""
         out = np.ones(x.size)
         for key, (spacing, amplitude) in zip(self._keys, _OCTAVES, strict=True):
@@ -110,7 +98,7 @@ class SlideRenderer:
         if not channel.nuclear and channel.background is None:
             return out
         x, y = self._coordinates(channel.cycle, window)
-        for spots in self._cells(channel, x, y):
+        for spots in self.cells(channel, x, y):
             moved = self.maps[channel.cycle]
             areas = find_boxes(
                 spots, moved.to_pre(spots.xy), moved.stretch() + 0.001, self.spec.shape
@@ -118,45 +106,22 @@ class SlideRenderer:
             add_spots(spots, areas, window, x, y, out)
         return out
 
-    def pixels(self, channel: SlideChannel, window: Window, shared: Floats) -> NDArray[Any]:
+    def pixels(self, channel: SlideChannel, window: Window, shared: Floats) -> Array:
         """Return the recorded pixels of a window; ``shared`` is `autofluorescence` there."""
-        light = self._tissue(channel, window, shared)
-        damage = self.damage.get(channel.cycle)
-        if damage is not None:
-            damage.spoil_light(window, light, lambda outer: self._tissue(channel, outer))
+        light = self.render_light(channel, window, shared)
         offset = self.spec.offset_background if channel.cycle == 1 else self.spec.offset
         if channel.background is not None:
             offset = self.spec.offset
         key = derive_key(self.spec.seed, 12, channel.plane)
-        counts = self._camera.expose(light, offset, window, key)
-        return counts if damage is None else damage.spoil_counts(window, counts, 1)
+        return self._camera.expose(light, offset, window, key)
 
-    def _tissue(
-        self, channel: SlideChannel, window: Window, shared: Floats | None = None
-    ) -> Floats:
-        """Return the light of the tissue in a window, (rows, cols) counts, with its damage."""
-        if shared is None:
-            shared = self.autofluorescence(channel.cycle, window)
-        gain = _NUCLEAR_GAIN if channel.nuclear else channel.gain
+    def render_light(self, channel: SlideChannel, window: Window, shared: Floats) -> Floats:
+        """Return the light that a window of a channel sends, (rows, cols) counts."""
         light = self.signal(channel, window)
-        light += shared * gain
-        damage = self.damage.get(channel.cycle)
-        if damage is not None:
-            damage.spoil_tissue(window, light, partial(self._tissue_at, channel, gain), gain)
+        light += shared * get_gain(channel)
         return light
 
-    def _tissue_at(
-        self, channel: SlideChannel, gain: float, window: Window, x: Floats, y: Floats
-    ) -> Floats:
-        """Return the light of the undamaged tissue at points of a channel's cycle, (rows, cols)."""
-        x, y = self._map_to_first(channel.cycle, x, y)
-        out = self._render_shared(channel.cycle, x.ravel(), y.ravel()).reshape(window.shape) * gain
-        if channel.nuclear or channel.background is not None:
-            for spots in self._cells(channel, x, y):
-                add_spots_at(spots, x, y, out)
-        return out
-
-    def _cells(self, channel: SlideChannel, x: Floats, y: Floats) -> Iterator[Spots]:
+    def cells(self, channel: SlideChannel, x: Floats, y: Floats) -> Iterator[Spots]:
         """Yield the cells near a window by squares of the tissue, each drawn from its own place."""
         side = 8 * _SPACING
         reach = 60.0
@@ -172,7 +137,7 @@ class SlideRenderer:
         cx, cy = (col + u[0]) * side, (row + u[1]) * side
         sigma = 4.0 + 2.5 * u[2]
         peak = 1500.0 + 2500.0 * u[3]
-        keep = self._inside(cx, cy)
+        keep = self.is_inside(cx, cy)
         if not channel.nuclear:
             shown = make_generator(self.spec.seed, place + channel.plane * 2_000_000_011).random(64)
             keep &= shown < _POSITIVE
@@ -180,7 +145,8 @@ class SlideRenderer:
         spots = Spots(cx, cy, peak, sigma, sigma * (1.0 + 0.5 * u[4]), np.pi * u[4])
         return spots.select(keep)
 
-    def _inside(self, x: Floats, y: Floats) -> NDArray[np.bool_]:
+    def is_inside(self, x: Floats, y: Floats) -> Bools:
+        """Return which points of the first cycle, (N,) each, are tissue, (N,)."""
         return np.asarray(self._depth(x, y) > 12.0)
 
     def _depth(self, x: Floats, y: Floats) -> Floats:
@@ -195,9 +161,9 @@ class SlideRenderer:
         """Return x and y in the first cycle of the pixels of a window, (rows, cols) each."""
         cols = np.arange(window.x0, window.x1, dtype=np.float64)[None, :]
         rows = np.arange(window.y0, window.y1, dtype=np.float64)[:, None]
-        return self._map_to_first(cycle, cols, rows)
+        return self.map_to_first(cycle, cols, rows)
 
-    def _map_to_first(self, cycle: int, cols: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    def map_to_first(self, cycle: int, cols: Floats, rows: Floats) -> tuple[Floats, Floats]:
         """Return x and y in the first cycle of columns and rows of another."""
         matrix = make_map(self.spec, cycle)
         x = matrix[0, 0] * cols + (matrix[0, 1] * rows + matrix[0, 2])
@@ -208,13 +174,40 @@ class SlideRenderer:
             x, y = x + dx * wave, y + dy * wave
         return x, y
 
+    def describe(self, slide: str) -> dict[str, Any]:
+        """Return the truth of the slide, plain JSON types."""
+        cycles = range(2, self.spec.cycles + 1)
+        return {
+            "version": 1,
+            "slide": slide,
+            "convention": "marker = gain * background + offset + its own signal, in counts; maps "
+            "are 3x3, (x, y, 1) of the marker's cycle to those of the background's, pixel centres "
+            "at integers",
+            "channels": [asdict(one) for one in self.channels],
+            "maps": {f"{n}-1": make_map(self.spec, n).tolist() for n in cycles},
+            "deformations": {f"1-{n}": self.maps[n].to_json() for n in cycles},
+            "spec": asdict(self.spec),
+        }
+
+
+def get_gain(channel: SlideChannel) -> float:
+    """Return the part of the autofluorescence that a channel shows."""
+    return _NUCLEAR_GAIN if channel.nuclear else channel.gain
+
 
 def make_slide(spec: SlideSpec, raw: Path, slide: str, *, workers: int = 1) -> SlideRenderer:
+    """Write a slide as `write_slide` does; return its renderer."""
+    renderer = SlideRenderer(spec)
+    write_slide(renderer, raw, slide, workers=workers)
+    return renderer
+
+
+def write_slide(renderer: SlideRenderer, raw: Path, slide: str, *, workers: int = 1) -> None:
     """Write ``<raw>/<slide>/<slide>.ome.tif``, ``markers.csv`` and ``<slide>_truth.json``.
 
     Nothing full-size is held. The same specification gives the same bytes.
     """
-    renderer = SlideRenderer(spec)
+    spec = renderer.spec
     folder = raw / slide
     folder.mkdir(parents=True, exist_ok=True)
     channels = renderer.channels
@@ -226,20 +219,19 @@ def make_slide(spec: SlideSpec, raw: Path, slide: str, *, workers: int = 1) -> S
         name=slide,
         pixel_size_um=(spec.pixel_size_um, spec.pixel_size_um),
         workers=workers,
-        planes=[one.plane for one in channels],
     ) as sink:
         for window in grid(spec.shape, (sink.window, sink.window)):
             _write_window(renderer, sink, window, workers)
     write_text(folder / "markers.csv", _markers(channels))
-    write_text(folder / f"{slide}_truth.json", json.dumps(_truth(renderer, slide), indent=1) + "\n")
-    return renderer
+    write_text(
+        folder / f"{slide}_truth.json", json.dumps(renderer.describe(slide), indent=1) + "\n"
+    )
 
 
 def _write_window(renderer: SlideRenderer, sink: OmeTiffSink, window: Window, workers: int) -> None:
     """Render and write a window of all channels, cycle by cycle."""
-    rendered = [one for n, one in enumerate(renderer.channels) if one.plane == n]
-    for cycle in sorted({one.cycle for one in rendered}):
-        here = [one for one in rendered if one.cycle == cycle]
+    for cycle in sorted({one.cycle for one in renderer.channels}):
+        here = [one for one in renderer.channels if one.cycle == cycle]
         planes = np.empty((len(here), *window.shape), np.uint16)
 
         def fill(part: Window, here: list[SlideChannel] = here, planes: Any = planes) -> None:
@@ -265,21 +257,3 @@ def _markers(channels: list[SlideChannel]) -> str:
         removed = "True" if one.name.startswith("AF") else ""
         table.writerow((number, one.cycle, one.name, one.background, one.exposure_ms, removed))
     return stream.getvalue()
-
-
-def _truth(renderer: SlideRenderer, slide: str) -> dict[str, Any]:
-    cycles = range(2, renderer.spec.cycles + 1)
-    values = {
-        "version": 1,
-        "slide": slide,
-        "convention": "marker = gain * background + offset + its own signal, in counts; maps are "
-        "3x3, (x, y, 1) of the marker's cycle to those of the background's, pixel centres at "
-        "integers",
-        "channels": [asdict(one) for one in renderer.channels],
-        "maps": {f"{n}-1": make_map(renderer.spec, n).tolist() for n in cycles},
-        "deformations": {f"1-{n}": renderer.maps[n].to_json() for n in cycles},
-        "spec": renderer.spec.to_json(),
-    }
-    if renderer.damage:
-        values["damage"] = describe_cycles(renderer.damage)
-    return values

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.errors import ConfigError
-from unglow.phantom.damage import check_damage
-from unglow.phantom.spec import Damaged
 from unglow.phantom.truth import PhantomMap, draw_waves
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from unglow.core.arrays import Floats
 
 _REFERENCE_MS = 100.0
 _STREAM = 5000
 
 
 @dataclass(frozen=True)
-class SlideSpec(Damaged):
+class SlideSpec:
     """What a slide is like.
 
     Attributes
@@ -32,9 +30,6 @@ class SlideSpec(Damaged):
         As many channels as there are, spread over the cycles: the first of each cycle shows
         nuclei, others of the first cycle backgrounds, those of later ones markers. In a single
         cycle there is one background.
-    distinct
-        Cycles from this one on repeat the pixels of the second to this one, so that files are
-        small; 0 for none.
     shift_px, rotation_deg
         What each cycle is moved by against the one before, (x, y) px, and about the middle.
     scale
@@ -52,15 +47,11 @@ class SlideSpec(Damaged):
         Photoelectrons of each count, and noise of reading in counts.
     pixel_size_um, seed
         Of a pixel; of all that is random.
-    damage, damage_seed
-        What is spoilt, ``kind:size[:strength][@cycle],...``: in the last cycle unless one is named
-        (dust without one is in all); another seed has places elsewhere.
     """
 
     shape: tuple[int, int] = (2048, 2048)
     channels: int = 8
     cycles: int = 2
-    distinct: int = 0
     shift_px: tuple[float, float] = (3.4, -2.1)
     rotation_deg: float = 0.03
     scale: float = 1.0
@@ -75,29 +66,23 @@ class SlideSpec(Damaged):
     read_noise: float = 3.0
     pixel_size_um: float = 0.325
     seed: int = 0
-    damage: str = ""
-    damage_seed: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.cycles <= 500 or not 2 <= self.channels <= 1000:
             raise ConfigError("--channels is from 2 to 1000, and --cycles from 1 to 500.")
         if self.channels - (self.cycles - 1) * max(2, self.channels_per_cycle) < 2:
             raise ConfigError(
-                f"--channels {self.channels} is not enough for nuclei and a marker in each cycle: "
-                f"give {2 * self.cycles} or another multiple of --cycles, {self.cycles}."
+                f"--channels {self.channels} leaves no nuclei and marker for the last cycle: give "
+                f"{2 * self.cycles} or another multiple of --cycles, {self.cycles}."
             )
         if min(self.shape) < 64:
             raise ConfigError("a slide has at least 64x64 px; give a larger --size.")
-        if self.distinct and not 2 <= self.distinct <= self.cycles:
-            raise ConfigError("--distinct-cycles is at least 2 and at most --cycles.")
-        if self.distinct and self.damages:
-            raise ConfigError("give --damage or --distinct-cycles, but not both.")
         if self.fluorophores not in (1, 2) or min(self.bleach_cycles) <= 0:
             raise ConfigError("there are 1 or 2 fluorophores, and cycles are above 0.")
-        uneven = self.cycles < 3 or self.distinct or self.channels % self.cycles
+        uneven = self.cycles < 3 or self.channels % self.cycles
         if self.fluorophores == 2 and uneven:
             raise ConfigError(
-                "2 fluorophores need 3 cycles or more, all distinct, with as many "
+                "2 fluorophores need 3 cycles or more, with as many "
                 "channels in each (--channels a multiple of --cycles)."
             )
         if not 0.2 <= self.scale <= 5 or not 0 <= self.deform_px <= self.deform_wavelength_px / 32:
@@ -105,9 +90,6 @@ class SlideSpec(Damaged):
                 "cycles are magnified by 0.2 to 5, and deformed by at most a 32nd of the "
                 "wavelength."
             )
-        if not 0 <= self.damage_seed < 2**63:
-            raise ConfigError(f"--damage-seed is {self.damage_seed}, but is at least 0.")
-        check_damage(self.damages, self.cycles)
 
     @property
     def channels_per_cycle(self) -> int:
@@ -117,7 +99,7 @@ class SlideSpec(Damaged):
 
 @dataclass(frozen=True)
 class SlideChannel:
-    """One channel: post = gain * background + offset + cells; ``plane`` is whose pixels it has.
+    """One channel: post = gain * background + offset + cells; ``plane`` is its number.
 
     Of two backgrounds, ``gains`` has theirs, and ``gain`` is that of the autofluorescence.
     """
@@ -142,16 +124,12 @@ def list_channels(spec: SlideSpec) -> list[SlideChannel]:
     found: list[SlideChannel] = []
     for number in range(spec.channels):
         cycle, place = divmod(number, spec.channels_per_cycle)
-        plane = number
-        if spec.distinct and cycle >= spec.distinct:
-            plane = (1 + (cycle - 1) % (spec.distinct - 1)) * spec.channels_per_cycle + place
-        found.append(_channel(spec, cycle, place, plane, found))
+        found.append(_channel(spec, cycle, place, found))
     return found
 
 
-def _channel(
-    spec: SlideSpec, cycle: int, place: int, plane: int, before: list[SlideChannel]
-) -> SlideChannel:
+def _channel(spec: SlideSpec, cycle: int, place: int, before: list[SlideChannel]) -> SlideChannel:
+    plane = len(before)
     if place == 0:
         return SlideChannel(f"DNA_{cycle + 1}", cycle + 1, 20.0, plane)
     if cycle == 0 and (place == 1 or spec.cycles > 1):
@@ -161,8 +139,7 @@ def _channel(
         return SlideChannel(f"AF_{place}_end", cycle + 1, _REFERENCE_MS, plane)
     background = f"AF_{place if spec.cycles > 1 else 1}"
     marker = sum(one.background is not None for one in before) + 1
-    own = marker if plane == len(before) else int(before[plane].name[1:])
-    ratio = (1.0, 1.5, 2.0, 0.75)[own % 4]
+    ratio = (1.0, 1.5, 2.0, 0.75)[marker % 4]
     gain = round(ratio * (1.0 + spec.gain_error), 6)
     if spec.fluorophores == 2:
         start, here, end = (
@@ -184,9 +161,9 @@ def _channel(
     )
 
 
-def make_map(spec: SlideSpec, cycle: int) -> NDArray[np.float64]:
+def make_map(spec: SlideSpec, cycle: int) -> Floats:
     """Return the matrix (3, 3) from (x, y, 1) of a cycle, from 1, to those of the first."""
-    times = _find_shown_cycle(spec, cycle) - 1
+    times = cycle - 1
     angle = math.radians(spec.rotation_deg) * times
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     middle = np.array([(spec.shape[1] - 1) / 2.0, (spec.shape[0] - 1) / 2.0])
@@ -195,13 +172,6 @@ def make_map(spec: SlideSpec, cycle: int) -> NDArray[np.float64]:
     matrix[:2, :2] = turn
     matrix[:2, 2] = middle + np.array(spec.shift_px) * times - turn @ middle
     return matrix
-
-
-def _find_shown_cycle(spec: SlideSpec, cycle: int) -> int:
-    """Return the cycle whose pixels a cycle has."""
-    if spec.distinct and cycle > spec.distinct:
-        return 2 + (cycle - 2) % (spec.distinct - 1)
-    return cycle
 
 
 def compute_brightness(spec: SlideSpec, cycle: int) -> tuple[float, ...]:
@@ -213,6 +183,6 @@ def compute_brightness(spec: SlideSpec, cycle: int) -> tuple[float, ...]:
 def phantom_map(spec: SlideSpec, cycle: int) -> PhantomMap:
     """Return the map from the first cycle (post) to another one (pre), deformation included."""
     deform = spec.deform_px if cycle > 1 else 0.0
-    about = deform, spec.deform_wavelength_px, spec.seed, _STREAM + _find_shown_cycle(spec, cycle)
+    about = deform, spec.deform_wavelength_px, spec.seed, _STREAM + cycle
     matrix = np.asarray(np.linalg.inv(make_map(spec, cycle)), dtype=np.float64)
     return PhantomMap(matrix, draw_waves(spec.shape, *about))

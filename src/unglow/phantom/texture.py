@@ -11,21 +11,20 @@ smoothed over a given width. The hash is the finaliser of SplitMix64 (Steele, Le
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from unglow.core.kernels import kernel, pixel_type
-from unglow.core.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from unglow.core.arrays import Array, Bools, Floats, Ints
+    from unglow.core.windows import Window
 
-    Floats = NDArray[np.float64]
 
 _ANGLES = 2.0 * np.pi * np.arange(64) / 64
 
@@ -119,14 +118,9 @@ class Spots:
         """Centres, (N, 2), in post coordinates."""
         return np.column_stack([self.x, self.y])
 
-    def select(self, keep: NDArray[np.bool_]) -> Spots:
+    def select(self, keep: Bools) -> Spots:
         """Return the spots where ``keep``, (N,), is true, in their order."""
         return Spots(*(getattr(self, f.name)[keep] for f in fields(self)))
-
-    def join(self, others: Spots) -> Spots:
-        """Return the spots, and others after them."""
-        both = (np.append(getattr(self, f.name), getattr(others, f.name)) for f in fields(self))
-        return Spots(*both)
 
     def scale(self, factor: float) -> Spots:
         """Return the spots with their peaks multiplied."""
@@ -196,9 +190,7 @@ def _place(
 CUTOFF_SIGMAS = 6.0
 
 
-def find_boxes(
-    spots: Spots, centres: Floats, stretch: float, shape: tuple[int, int]
-) -> NDArray[np.int64]:
+def find_boxes(spots: Spots, centres: Floats, stretch: float, shape: tuple[int, int]) -> Ints:
     """Return (N, 4) pixel boxes y0, y1, x0, x1 around spots in a frame of ``shape``.
 
     ``centres`` are (N, 2) positions in that frame, ``stretch`` bounds how much longer distances
@@ -212,9 +204,7 @@ def find_boxes(
     return np.column_stack([low[:, 1], high[:, 1], low[:, 0], high[:, 0]])
 
 
-def add_spots(
-    spots: Spots, areas: NDArray[np.int64], window: Window, x: Floats, y: Floats, out: Floats
-) -> None:
+def add_spots(spots: Spots, areas: Ints, window: Window, x: Floats, y: Floats, out: Floats) -> None:
     """Add spots to a window, in the order of the catalogue.
 
     Parameters
@@ -251,19 +241,6 @@ def add_spots(
         )
 
 
-def add_spots_at(spots: Spots, x: Floats, y: Floats, out: Floats) -> None:
-    """Add spots to pixels that see any post points (x, y), all (rows, cols), in place."""
-    if x.size == 0:
-        return
-    reach = CUTOFF_SIGMAS * spots.sigma_long
-    hit = (spots.x > x.min() - reach) & (spots.x < x.max() + reach)
-    hit &= (spots.y > y.min() - reach) & (spots.y < y.max() + reach)
-    near = spots.select(hit)
-    everywhere = Window.from_shape((out.shape[0], out.shape[1]))
-    areas = np.tile([0, everywhere.y1, 0, everywhere.x1], (len(near), 1))
-    add_spots(near, areas, everywhere, x, y, out)
-
-
 @dataclass(frozen=True)
 class Shading:
     """Illumination of one image: 1 + amplitude * cos(1.7 u + phase_x) * cos(1.7 v + phase_y).
@@ -286,13 +263,8 @@ class Shading:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON types, with the formula."""
-        return {
-            "amplitude": self.amplitude,
-            "phase_x": self.phase_x,
-            "phase_y": self.phase_y,
-            "shape": list(self.shape),
-            "formula": "1 + amplitude * cos(1.7 u + phase_x) * cos(1.7 v + phase_y)",
-        }
+        formula = "1 + amplitude * cos(1.7 u + phase_x) * cos(1.7 v + phase_y)"
+        return asdict(self) | {"shape": list(self.shape), "formula": formula}
 
 
 @dataclass(frozen=True)
@@ -316,7 +288,7 @@ class Camera:
     counts_per_level: int
     dtype: np.dtype[Any]
 
-    def expose(self, light: Floats, offset: float, window: Window, key: np.uint64) -> NDArray[Any]:
+    def expose(self, light: Floats, offset: float, window: Window, key: np.uint64) -> Array:
         """Return the counts for ``light`` (rows, cols; levels without offset) in a window."""
         counts = np.empty(light.shape, dtype=self.dtype)
         kernel("expose")(
@@ -335,7 +307,7 @@ class Camera:
         )
         return counts
 
-    def dark_table(self, offset: float) -> NDArray[Any]:
+    def dark_table(self, offset: float) -> Array:
         """Return 65536 equally probable counts of a pixel that sees no light."""
         normal = NormalDist()
         quantile = np.array([normal.inv_cdf((n + 0.5) / 65536) for n in range(65536)])
@@ -343,7 +315,7 @@ class Camera:
         return counts.clip(0, np.iinfo(self.dtype).max).astype(self.dtype)
 
 
-def fill_dark(table: NDArray[Any], window: Window, key: np.uint64, channels: NDArray[Any]) -> None:
+def fill_dark(table: Array, window: Window, key: np.uint64, channels: Array) -> None:
     """Fill the first and last of (rows, cols, 3) channels of a window with dark counts."""
     kernel("fill_dark")(
         table,

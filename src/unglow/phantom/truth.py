@@ -13,25 +13,23 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import read_json, write_text
-from unglow.phantom.damage_shapes import find_inside
+from unglow.core.records import to_record
 from unglow.phantom.spec import PhantomSpec
 from unglow.phantom.texture import Spots, make_generator
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Floats
     from unglow.core.windows import Window
 
-    Floats = NDArray[np.float64]
 
 VERSION = 1
 _WAVES = 4
@@ -189,12 +187,9 @@ class Truth:
         the gain in post).
     shading
         The illumination formula of each image, ``{"pre": ..., "post": ...}``.
-    damage
-        Spoilt places and faults of the entire image: ``kind``, ``size_px``, ``strength``,
-        ``rim_px`` (the effect ends half of it outside the polygon), ``image``, ``polygon_xy``
-        (in post, px: where the effect has more than half of its strength) and ``area_px``; size,
-        rim, polygon and area are None for an entire image.
     """
+
+    SPEC: ClassVar = PhantomSpec
 
     sample: str
     dye: str
@@ -203,23 +198,6 @@ class Truth:
     microbes: Spots
     grains: Spots
     shading: dict[str, Any]
-    damage: tuple[dict[str, Any], ...] = ()
-
-    @property
-    def is_microbe_damaged(self) -> NDArray[np.bool_]:
-        """Which microbes have their centre in a spoilt place, (N,)."""
-        return self.is_damaged(self.microbes.xy)
-
-    def is_damaged(self, points: Floats) -> NDArray[np.bool_]:
-        """Return which post points, (N, 2) px, are in the polygon of a spoilt place, (N,).
-
-        Clusters of labelled cells are none.
-        """
-        found = np.zeros(len(points), dtype=bool)
-        for one in self.damage:
-            if one["polygon_xy"] is not None and one["kind"] != "cells":  # which are stain
-                found |= find_inside(points, np.array(one["polygon_xy"]))
-        return found
 
     @property
     def matrix(self) -> Floats:
@@ -243,7 +221,7 @@ class Truth:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        values: dict[str, Any] = {
+        return {
             "version": VERSION,
             "sample": self.sample,
             "dye": self.dye,
@@ -261,21 +239,30 @@ class Truth:
                 "counts_per_level": self.spec.counts_per_level,
             },
             "shading": self.shading,
-            "spec": self.spec.to_json(),
+            "spec": asdict(self.spec),
             "microbes": self.microbes.to_json(),
             "grains": self.grains.to_json(),
         }
-        if self.damage:
-            values["microbes"]["damaged"] = self.is_microbe_damaged.tolist()
-            values["damage"] = list(self.damage)
-        return values
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Build from what `to_json` gave."""
+        return cls(
+            values["sample"],
+            values["dye"],
+            to_record(values["spec"], cls.SPEC),
+            PhantomMap.from_json(values["map"]),
+            Spots.from_json(values["microbes"]),
+            Spots.from_json(values["grains"]),
+            values["shading"],
+        )
 
     def save(self, path: Path) -> None:
         """Write the JSON file; it appears under its name only when it is complete."""
         write_text(path, json.dumps(self.to_json(), separators=(",", ":")) + "\n")
 
     @classmethod
-    def load(cls, path: Path) -> Truth:
+    def load(cls, path: Path) -> Self:
         """Read the JSON file; raises InputError if it is not one."""
         try:
             values = read_json(path)
@@ -284,16 +271,7 @@ class Truth:
                     f"{path}: truth of version {values['version']} cannot be read here, only "
                     f"{VERSION}; make the phantom again."
                 )
-            return cls(
-                values["sample"],
-                values["dye"],
-                PhantomSpec.from_json(values["spec"]),
-                PhantomMap.from_json(values["map"]),
-                Spots.from_json(values["microbes"]),
-                Spots.from_json(values["grains"]),
-                values["shading"],
-                tuple(values.get("damage", ())),
-            )
+            return cls.from_json(values)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"{path}: not the truth of a phantom ({error}); make the phantom again."

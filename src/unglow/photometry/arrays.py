@@ -10,8 +10,8 @@ import numpy as np
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
-from unglow.io.zarr import Store
-from unglow.io.zarr.layout import DOCUMENT, check_level, make_unsharded_document
+from unglow.images.zarr import Store
+from unglow.images.zarr.layout import DOCUMENT, check_level, make_unsharded_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +27,8 @@ def as_arrays(image: Image) -> list[Array[Any]]:
 
     StoreError if it has no pixels, or a document is damaged.
     """
-    import zarr  # noqa: PLC0415 (heavy, and of no use to jobs)
-    from zarr.storage import MemoryStore  # noqa: PLC0415
+    import zarr  # heavy, and of no use to jobs
+    from zarr.storage import MemoryStore
 
     if image.empty is not None:
         raise StoreError(f"{image.path} holds no pixels: {image.empty}")
@@ -53,7 +53,7 @@ class _ComputedFiles(MutableMapping[str, "Buffer"]):
         self._document = json.dumps({**document, "codecs": [little]}).encode()
 
     def __getitem__(self, key: str) -> Buffer:
-        from zarr.buffer.cpu import Buffer  # noqa: PLC0415
+        from zarr.buffer.cpu import Buffer
 
         if key == DOCUMENT:
             return Buffer.from_bytes(self._document)

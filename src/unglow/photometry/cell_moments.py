@@ -8,7 +8,7 @@ in one order: how the image is cut into blocks cannot change a byte.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from unglow.core.kernels import kernel, pixel_type, select_type
 from unglow.memory import CELL, CELLS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from unglow.core.archive import ArrayAxes
+    from unglow.core.arrays import Array, Bools, Floats, Floats32
 
-    Floats = NDArray[np.float64]
 
 # Cells worked on at a time, which bounds the memory.
 _AT_A_TIME = 1 << 14
@@ -64,13 +62,13 @@ class CellMoments(Saved):
     shape: tuple[int, int]
     every: int
     tops: tuple[float, float]
-    count: NDArray[np.float32]
-    post: NDArray[np.float32]
-    pre: NDArray[np.float32]
-    post_var: NDArray[np.float32]
-    pre_var: NDArray[np.float32]
-    cov: NDArray[np.float32]
-    gradient: NDArray[np.float32]
+    count: Floats32
+    post: Floats32
+    pre: Floats32
+    post_var: Floats32
+    pre_var: Floats32
+    cov: Floats32
+    gradient: Floats32
 
     @classmethod
     def create(cls, shape: tuple[int, int], tops: tuple[float, float]) -> CellMoments:
@@ -90,9 +88,7 @@ class CellMoments(Saved):
         values = (np.full(grid, np.nan, np.float32) for _ in list(cls.ARRAYS)[1:])
         return cls(shape, every, tops, np.zeros(grid, np.float32), *values)
 
-    def add(
-        self, post: NDArray[Any], pre: NDArray[np.float32], origin: tuple[int, int] = (0, 0)
-    ) -> None:
+    def add(self, post: Array, pre: Floats32, origin: tuple[int, int] = (0, 0)) -> None:
         """Take the cells of one pair of blocks; blocks may be added from several threads at once.
 
         Parameters
@@ -133,7 +129,7 @@ class CellMoments(Saved):
             for name, values in zip(self.ARRAYS, out, strict=True):
                 getattr(self, name)[begin:end, left:right] = values
 
-    def exclude(self, cells: NDArray[np.bool_]) -> CellMoments:
+    def exclude(self, cells: Bools) -> CellMoments:
         """Return the same moments without those of some cells, (ny, nx)."""
         return replace(self, count=np.where(cells, np.float32(0), self.count))
 

@@ -23,15 +23,12 @@ from unglow.photometry.resampled_noise import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
+    from unglow.core.arrays import Bools, Floats, Floats32
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.imaging import Blur
     from unglow.transform import Transform
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
-    from numpy.typing import ArrayLike, NDArray
 
 
 T = TypeVar("T")
@@ -151,7 +148,7 @@ class Cells:
     def from_moments(
         cls,
         moments: CellMoments,
-        chosen: Flags,
+        chosen: Bools,
         transform: Transform,
         blur: Blur | None = None,
         post_transform: Transform | None = None,
@@ -202,12 +199,12 @@ class Cells:
     def __len__(self) -> int:
         return len(self.pre)
 
-    def select(self, chosen: Flags | slice) -> Cells:
+    def select(self, chosen: Bools | slice) -> Cells:
         """Return some of the cells."""
         return Cells(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
-def find_aligned_cells(moments: CellMoments, transform: Transform) -> Flags:
+def find_aligned_cells(moments: CellMoments, transform: Transform) -> Bools:
     """Choose whole cells where the map is off by 1 px at most, for the fit of the gain."""
     far = (map_error_px(transform, moments.centres_xy) > FAR_PX).reshape(moments.count.shape)
     chosen = np.flatnonzero(_hold_image(moments) & ~far)
@@ -216,7 +213,7 @@ def find_aligned_cells(moments: CellMoments, transform: Transform) -> Flags:
     return thinned.reshape(moments.count.shape)
 
 
-def _hold_image(moments: CellMoments) -> Flags:
+def _hold_image(moments: CellMoments) -> Bools:
     """Return the entire cells but for those all of whose px have the lowest value of an image.
 
     These were not imaged, or not stored, or are cut off at 0.
@@ -231,17 +228,18 @@ def _hold_image(moments: CellMoments) -> Flags:
 def map_error_px(transform: Transform, xy: Floats) -> Floats:
     """Estimated error of the map near points, (N, 2) to (N,) px; NaN where it is not known.
 
-    Of a map without a field it is the same everywhere, and so it chooses no cell: 0.
+    Where it is the same everywhere, it chooses no cell: 0.
     """
-    field = transform.displacement
-    if field is None or not field.error_px.size:
+    known = transform.error_grid
+    if known is None:
         return np.zeros(len(xy))
-    limits = np.array(field.error_px.shape[::-1]) - 1
-    near = np.clip(np.rint(xy / field.spacing_px + 1).astype(np.intp), 0, limits)
-    return np.asarray(field.error_px[near[:, 1], near[:, 0]], dtype=np.float64)
+    error, side, first = known
+    limits = np.array(error.shape[::-1]) - 1
+    near = np.clip(np.rint((xy - first) / side).astype(np.intp), 0, limits)
+    return np.asarray(error[near[:, 1], near[:, 0]], dtype=np.float64)
 
 
-def choose_surrounded(moments: CellMoments, around: Floats) -> Flags:
+def choose_surrounded(moments: CellMoments, around: Floats) -> Bools:
     """Choose whole cells that have a gradient, as have others ``around``, for the noise.
 
     They are thinned out on the lattice.
@@ -345,12 +343,12 @@ class NoiseCells:
     def __len__(self) -> int:
         return len(self.post)
 
-    def select(self, chosen: Flags | slice) -> NoiseCells:
+    def select(self, chosen: Bools | slice) -> NoiseCells:
         """Return some of the cells."""
         return NoiseCells(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
-def _neighbours(values: NDArray[np.float32]) -> Floats:
+def _neighbours(values: Floats32) -> Floats:
     """Return the mean of the neighbours of each cell, itself left out; NaN where there is none."""
     padded = np.pad(values.astype(np.float64), 1, constant_values=np.nan)
     rows, cols = values.shape

@@ -9,13 +9,13 @@ is in both images. This is done in fixed tiles, so that the tiling of later work
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Window, cells, grid, map_bounded
-from unglow.io.stored_values import find_below_top, is_pile, measure_step
+from unglow.images.stored_values import find_below_top, is_pile, measure_step
 from unglow.memory import DEFECT_TILE, MOST_DEFECTS, part_length
 
 if TYPE_CHECKING:
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Array, Floats, Floats32
     from unglow.core.windows import Pixels
     from unglow.transform import Transform
 
-    Floats = NDArray[np.float32]
     Ints = NDArray[np.intp]
 
 _FAR = 8.0
 """A suspicious px departs by this many standard deviations of the noise around it."""
+_NEAR, _DEAD = 4.0, 10
+"""So far departs a dead px, if most px of the smallest value do, and so many at least."""
 _LOW, _MIDDLE, _HIGH, _SIGMAS = 6, 12, 18, 1.3
 """Of 25 sorted px: their median, and two that are this many standard deviations of noise apart."""
 _SHOWN = 1 / 3
@@ -66,7 +68,7 @@ class Defects:
     top: float
     saturated_px: int
 
-    def mask(self, block: Floats, window: Window) -> None:
+    def mask(self, block: Floats32, window: Window) -> None:
         """Set defects in the px of a window to NaN, in place."""
         if self.saturated_px:
             block[block >= np.float32(self.top)] = np.nan
@@ -84,7 +86,7 @@ def find_defects(
     images: tuple[Pixels, Pixels],
     transform: Transform,
     pre_range: tuple[float, float],
-    visit: Callable[[Floats, Window], None],
+    visit: Callable[[Floats32, Window], None],
     *,
     integer: bool,
     workers: int,
@@ -108,38 +110,49 @@ def find_defects(
         Tiles in flight.
     """
     post, pre = images
-    least, top = 0.5 * integer, pre_range[1]
+    least, (low, top) = 0.5 * integer, pre_range
     below = find_below_top(pre_range, measure_step(pre))
     side = max(DEFECT_TILE, part_length(pre.shape))
     windows = list(grid(pre.shape, (side, side)))
 
-    def search(window: Window) -> tuple[Window, Ints, Ints]:
+    def search(window: Window) -> tuple[Window, Ints, NDArray[np.bool_], Ints]:
         block = pre.read(window)
         visit(block.astype(np.float32), window)
         piled = np.array([np.count_nonzero(block >= v) for v in (top, below)])
-        at, departs = _find_suspicious(block, least)
+        at, departs = _find_suspicious(block, least, low)
         if len(at):
             xy = transform.inverse_map(at[:, ::-1] + np.array([window.x0, window.y0]))
-            at = at[_depart_in_post(post, xy, np.sign(departs), least) < _SHOWN * np.abs(departs)]
-        return window, at, piled
+            shown = _SHOWN * np.maximum(np.abs(departs), _FAR)  # less is noise in post
+            alone = _depart_in_post(post, xy, np.sign(departs), least) < shown
+            at, departs = at[alone], departs[alone]
+        is_low = block[tuple(at.T)] == low
+        lowest = np.array([np.count_nonzero(is_low), np.count_nonzero(block == low)])
+        return window, at, is_low & (np.abs(departs) <= _FAR), np.concatenate([piled, lowest])
 
-    tiles, piled = {}, np.zeros(2, np.int64)
-    for window, at, counts in map_bounded(search, windows, workers):
+    tiles, dead, piled = {}, {}, np.zeros(4, np.int64)
+    for window, at, is_weak, counts in map_bounded(search, windows, workers):
         piled += counts
         rows, cols = (
-            np.flatnonzero(np.bincount(at[:, axis]) > _LINE * window.shape[1 - axis])
+            np.flatnonzero(np.bincount(at[~is_weak, axis]) > _LINE * window.shape[1 - axis])
             for axis in (0, 1)
         )
-        px = at[~(np.isin(at[:, 0], rows) | np.isin(at[:, 1], cols))] @ [side, 1]
-        if len(at) and len(px) <= MOST_DEFECTS // len(windows):
+        is_rest = ~(np.isin(at[:, 0], rows) | np.isin(at[:, 1], cols))
+        px = (at @ [side, 1]).astype(np.uint32)
+        if len(at) and np.count_nonzero(is_rest) <= MOST_DEFECTS // len(windows):
             tile = window.y0 // side, window.x0 // side
-            tiles[tile] = px.astype(np.uint32), rows, cols
-    at_top = int(piled[0]) if is_pile(*piled.tolist()) else 0
+            tiles[tile], dead[tile] = (px[is_rest & ~is_weak], rows, cols), px[is_rest & is_weak]
+    if piled[2] >= max(_DEAD, piled[3] / 2):
+        for tile, (px, rows, cols) in tiles.items():
+            tiles[tile] = np.concatenate([px, dead[tile]]), rows, cols
+    at_top = int(piled[0]) if is_pile(*piled[:2].tolist()) else 0
     return Defects(side, tiles, top if at_top else np.inf, at_top)
 
 
-def _find_suspicious(block: NDArray[Any], least: float) -> tuple[Ints, Floats]:
-    """Return the suspicious px of a tile, (N, 2) [row, col], and how many sigma they depart."""
+def _find_suspicious(block: Array, least: float, low: float) -> tuple[Ints, Floats32]:
+    """Return the suspicious px of a tile, (N, 2) [row, col], and how many sigma they depart.
+
+    Those of the value ``low`` need to depart less.
+    """
     at = np.zeros((0, 2), np.intp)
     if min(block.shape) < len(_STEPS):
         return at, np.zeros(0, np.float32)
@@ -157,7 +170,9 @@ def _find_suspicious(block: NDArray[Any], least: float) -> tuple[Ints, Floats]:
         # lost rows and columns are few; sums of integers are the same on every processor
         means = (away[::2, ::2].mean(axis=k, dtype=np.float64) for k in (0, 1))
         typical = min(float(np.median(mean)) for mean in means)
-        far = np.flatnonzero(away > _FAR * max(typical, least))
+        typical = max(typical, least)
+        far = (away > _FAR * typical) | ((away > _NEAR * typical) & (value == low))
+        far = np.flatnonzero(far)
         if len(far) <= away.size // 8:
             row, col = np.divmod(far, away.shape[1])
             at = np.concatenate([at, np.stack([row + top, col], axis=1)])
@@ -167,16 +182,16 @@ def _find_suspicious(block: NDArray[Any], least: float) -> tuple[Ints, Floats]:
         value > level, level - patches.min(axis=(1, 2)), patches.max(axis=(1, 2)) - level
     )
     away = np.abs(value - level)
-    found = (away > _FAR * sigma) & (away > other)
+    found = (away > np.where(value == low, _NEAR, _FAR) * sigma) & (away > other)
     with np.errstate(divide="ignore"):  # floats may have no noise
         return at[found], (value[found] - level[found]) / sigma[found]
 
 
-def _take_middle(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
+def _take_middle(a: Array, b: Array, c: Array) -> Array:
     return np.asarray(np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c)))
 
 
-def _measure_around(image: NDArray[Any], at: Ints, least: float) -> tuple[Floats, Floats, Floats]:
+def _measure_around(image: Array, at: Ints, least: float) -> tuple[Floats32, Floats32, Floats32]:
     """Return the 5 x 5 px around places (N, 2) [row, col], (N, 5, 5), with median and noise."""
     rows, cols = at[:, 0, None, None] + _STEPS[:, None], at[:, 1, None, None] + _STEPS
     patches = image[rows, cols]
@@ -185,9 +200,7 @@ def _measure_around(image: NDArray[Any], at: Ints, least: float) -> tuple[Floats
     return patches, ranked[:, _MIDDLE], np.maximum(sigma, np.float32(least))
 
 
-def _depart_in_post(
-    post: Pixels, xy: NDArray[np.float64], signs: Floats, least: float
-) -> NDArray[np.float64]:
+def _depart_in_post(post: Pixels, xy: Floats, signs: Floats32, least: float) -> Floats:
     """Return by how many sigma post departs at places (N, 2) (x, y) in a direction, (N,).
 
     The most of 3 x 3 px. inf where post has no such px.

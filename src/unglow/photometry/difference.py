@@ -19,18 +19,17 @@ from unglow.core.errors import StoreError
 from unglow.core.kernels import kernel, lay_rows
 from unglow.core.levels import RESULT_OF, nearest
 from unglow.core.windows import Window, strips
-from unglow.io.stored_values import GREY_STEP, has_grey_levels, quantise
-from unglow.io.zarr import Store, open_store, plan_layout
-from unglow.io.zarr.layout import DOCUMENT
+from unglow.images.stored_values import GREY_STEP, has_grey_levels, quantise
+from unglow.images.zarr import Store, open_store, plan_layout
+from unglow.images.zarr.layout import DOCUMENT
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.imaging import GAIN_MAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from unglow.io.zarr import StoreLayout
+    from unglow.core.arrays import Array, Floats32
+    from unglow.images.zarr import StoreLayout
     from unglow.photometry.gain.scale import MethodResult
     from unglow.photometry.imaging import Blur, GainMap
 
@@ -43,12 +42,12 @@ _INPUTS = ("method", "inputs", "gain", "offset", "gain_map", "blur")
 
 
 def difference(
-    post: NDArray[Any], pre: NDArray[np.float32], gain: float, offset: float, step: float = 0.0
-) -> NDArray[np.float32]:
+    post: Array, pre: Floats32, gain: float, offset: float, step: float = 0.0
+) -> Floats32:
     """Return post - (gain * pre + offset), (rows, cols) float32; NaN where pre is NaN.
 
     Post has any real dtype; pre is aligned to it. With a ``step``, a power of two, the difference
-    is rounded to multiples of it, as `unglow.io.stored_values.quantise` does.
+    is rounded to multiples of it, as `unglow.images.stored_values.quantise` does.
     """
     out = np.empty(pre.shape, np.float32)
     images = *lay_rows(post.astype(np.float32, copy=False)), *lay_rows(pre)
@@ -57,14 +56,14 @@ def difference(
 
 
 def subtract_evened(
-    post: NDArray[Any],
-    pre: NDArray[np.float32],
+    post: Array,
+    pre: Floats32,
     gain: float,
     offset: float,
     gain_map: GainMap,
     window: Window,
     step: int = 1,
-) -> NDArray[np.float32]:
+) -> Floats32:
     """Return post - (m * (gain * pre + c1) + c0), where m and c0 are those of a gain map.
 
     The offset is c0 + c1; ``window`` says where the blocks are in post, in px of ``step`` level-0
@@ -98,8 +97,8 @@ class Matched:
     blur: Blur | None = None
 
     def read(
-        self, window: Window, level: int = 0, out: NDArray[np.float32] | None = None
-    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        self, window: Window, level: int = 0, out: Floats32 | None = None
+    ) -> tuple[Array, Floats32]:
         """Return both over a window of a level, as arrays that nobody else has.
 
         Or in ``out``, (2, *window.shape). A blur is no wider than a px of coarse levels.
@@ -110,8 +109,8 @@ class Matched:
         return post, np.asarray(pre, np.float32)
 
     def _read(
-        self, image: Store, name: str, window: Window, level: int, out: NDArray[np.float32] | None
-    ) -> NDArray[Any]:
+        self, image: Store, name: str, window: Window, level: int, out: Floats32 | None
+    ) -> Array:
         if level or self.blur is None or self.blur.image != name:
             return image.read(window, level, out)
         return self.blur.blur_window(image.read, image.shape, window, out)
@@ -119,12 +118,12 @@ class Matched:
 
 def subtract_window(
     result: MethodResult,
-    blocks: tuple[NDArray[Any], NDArray[np.float32]],
+    blocks: tuple[Array, Floats32],
     window: Window,
     step: int = 1,
     *,
     integer: bool,
-) -> NDArray[np.float32]:
+) -> Floats32:
     """Return the difference of post and pre by a method over a window.
 
     The window is in px of ``step`` level-0 px; ``integer`` says that post has integer grey levels,
@@ -192,7 +191,7 @@ class Difference:
         """Rows and columns of a level."""
         return self.layout.level_shape(level)
 
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats32:
         """Return the pixels of a window that is inside the level; NaN where there is no data.
 
         Raises
@@ -280,7 +279,7 @@ def choose_image(
 def open_image(path: Path | str) -> Image:
     """Open a store, or the difference that would lie there, to be computed.
 
-    Errors are those of `unglow.io.zarr.open_store` and `open_difference`.
+    Errors are those of `unglow.images.zarr.open_store` and `open_difference`.
     """
     path = Path(path)
     folder, name = path.absolute().parent, _NAME.fullmatch(path.name)

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from unglow.core.archive import ArrayAxes
+    from unglow.core.arrays import Floats, Floats32, Ints
     from unglow.photometry.joint_histogram import JointStatistics
 
 
@@ -42,8 +41,8 @@ class DifferenceHistogram(Counts):
 
     low: float
     step: float
-    counts: NDArray[np.int64]
-    missing: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    counts: Ints
+    missing: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
 
     def __post_init__(self) -> None:
         if len(self.counts) < 3 or self.counts.min() < 0 or not self.step > 0:
@@ -93,7 +92,7 @@ class DifferenceHistogram(Counts):
             step *= 2
         return cls.create(low, high, step)
 
-    def add(self, difference: NDArray[np.float32]) -> None:
+    def add(self, difference: Floats32) -> None:
         """Count a block (rows, cols); one instance per thread."""
         values = np.ascontiguousarray(difference, dtype=np.float32)
         start, bins = self.low - self.step / 2, len(self.counts)
@@ -102,7 +101,7 @@ class DifferenceHistogram(Counts):
         )
 
     @property
-    def centres(self) -> NDArray[np.float64]:
+    def centres(self) -> Floats:
         """Centres of the bins, (bins,), in grey levels."""
         return np.asarray(self.low + self.step * np.arange(len(self.counts) - 2), np.float64)
 
@@ -129,7 +128,7 @@ class DifferenceHistogram(Counts):
         order = np.argsort(away, kind="stable")
         return _find_weighted_median(away[order], self.counts[order])
 
-    def _values(self) -> NDArray[np.float64]:
+    def _values(self) -> Floats:
         return np.asarray(self.low + self.step * np.arange(-1, len(self.counts) - 1), np.float64)
 
 
@@ -142,7 +141,7 @@ def load_methods(path: Path, own: str) -> dict[str, DifferenceHistogram]:
     return {name or own: one for name, one in DifferenceHistogram.load_all(path).items()}
 
 
-def _find_weighted_median(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
+def _find_weighted_median(values: Floats, counts: Ints) -> float:
     cumulative = np.cumsum(counts)
     total = int(cumulative[-1])
     if total == 0:
@@ -172,7 +171,7 @@ class BackgroundMedians(Saved):
     ARRAYS: ClassVar[ArrayAxes] = {"medians": ("float32", "ny", "nx")}
 
     shape: tuple[int, int]
-    medians: NDArray[np.float32]
+    medians: Floats32
     side: int = SIDE
 
     def __post_init__(self) -> None:
@@ -186,7 +185,7 @@ class BackgroundMedians(Saved):
         grid = -(-shape[0] // SIDE), -(-shape[1] // SIDE)
         return cls(shape, np.full(grid, np.nan, np.float32))
 
-    def add(self, difference: NDArray[np.float32], origin: tuple[int, int]) -> None:
+    def add(self, difference: Floats32, origin: tuple[int, int]) -> None:
         """Take the squares of a block (rows, cols); blocks may be added from several threads.
 
         Parameters

@@ -15,7 +15,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.archive import ArrayAxes
+    from unglow.core.arrays import Array, Bytes, Floats, Floats32
     from unglow.core.windows import Window
 
-    Image = NDArray[np.float32]
-    Floats = NDArray[np.float64]
 
 ROUNDING = 1 / 12
 """Variance of rounding to integer grey levels."""
@@ -67,15 +66,15 @@ class NoiseModel:
     least: float = ROUNDING
     spread: float = 1.0
 
-    def variance_post(self, post: NDArray[Any]) -> NDArray[np.float32]:
+    def variance_post(self, post: Array) -> Floats32:
         """Variance of px of post by their levels (any shape, any real dtype); NaN stays NaN."""
         return self._variance(post, self.post_read, self.post_shot)
 
-    def variance_pre(self, pre: NDArray[Any]) -> NDArray[np.float32]:
+    def variance_pre(self, pre: Array) -> Floats32:
         """Variance of raw px of pre by their levels (any shape); aligned pre says them as well."""
         return self._variance(pre, self.pre_read, self.pre_shot)
 
-    def _variance(self, level: NDArray[Any], read: float, shot: float) -> NDArray[np.float32]:
+    def _variance(self, level: Array, read: float, shot: float) -> Floats32:
         variance = np.asarray(level).astype(np.float32)
         variance *= np.float32(shot)
         variance += np.float32(read)
@@ -109,7 +108,7 @@ class Blur:
     width_px: float
 
     @property
-    def taps(self) -> NDArray[np.float64]:
+    def taps(self) -> Floats:
         """Weights along one axis, (2 r + 1,) float64, sum 1."""
         return gaussian_taps(self.width_px)
 
@@ -118,7 +117,7 @@ class Blur:
         """How far the Gaussian reaches, px."""
         return len(self.taps) // 2
 
-    def select_taps(self, image: str) -> NDArray[np.float64]:
+    def select_taps(self, image: str) -> Floats:
         """Weights for one of the images: those of the Gaussian, or a single 1."""
         return self.taps if image == self.image else np.ones(1)
 
@@ -127,8 +126,8 @@ class Blur:
         read: Callable[[Window], NDArray[np.generic]],
         shape: tuple[int, int],
         window: Window,
-        out: Image | None = None,
-    ) -> Image:
+        out: Floats32 | None = None,
+    ) -> Floats32:
         """Blur a window of an image; a px has the same bits in whatever window.
 
         Parameters
@@ -182,7 +181,7 @@ class Sharpness:
 
 
 @lru_cache(maxsize=64)
-def gaussian_taps(width_px: float) -> NDArray[np.float64]:
+def gaussian_taps(width_px: float) -> Floats:
     """Weights of a band-limited Gaussian along one axis, (2 r + 1,) float64, sum 1.
 
     Raises
@@ -201,7 +200,7 @@ def gaussian_taps(width_px: float) -> NDArray[np.float64]:
     return np.asarray(weights, dtype=np.float64)
 
 
-def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Image:
+def blur_image(image: NDArray[np.generic], taps: Floats) -> Floats32:
     """Filter both axes of an image with the same weights.
 
     Parameters
@@ -222,8 +221,8 @@ def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Image:
 
 
 def _blur_into(
-    out: Image, image: NDArray[np.generic], lacking: tuple[int, int], taps: NDArray[np.float64]
-) -> Image:
+    out: Floats32, image: NDArray[np.generic], lacking: tuple[int, int], taps: Floats
+) -> Floats32:
     """Fill ``out`` with blurred px of an image that has what the filter reaches around them.
 
     ``lacking`` are the rows above and the columns to the left that it has less of that.
@@ -240,7 +239,7 @@ def _blur_into(
     return out
 
 
-def _blur_strip(strip: Image, taps: Image) -> Image:
+def _blur_strip(strip: Floats32, taps: Floats32) -> Floats32:
     """Filter px that are known, and cut off the rim; NaN in the strip becomes 0."""
     lost = np.isnan(strip)
     if not lost.any():
@@ -255,7 +254,7 @@ def _blur_strip(strip: Image, taps: Image) -> Image:
     return found
 
 
-def compute_share(lost: NDArray[np.uint8], taps: Image, least: float = -np.inf) -> Image:
+def compute_share(lost: Bytes, taps: Floats32, least: float = -np.inf) -> Floats32:
     """Share of a filter that is on px that are not lost, the rim cut off: exactly 1 where all are.
 
     ``lost`` (rows, cols) is 0 for the others. NaN where the share is less than ``least``.
@@ -268,7 +267,7 @@ def compute_share(lost: NDArray[np.uint8], taps: Image, least: float = -np.inf) 
     return out
 
 
-def filter_both(image: Image, taps: Image) -> Image:
+def filter_both(image: Floats32, taps: Floats32) -> Floats32:
     """Filter both axes of a float32 image, (rows, cols), and cut off the rim.
 
     Weights ``taps`` are float32, an odd number. The result is smaller by their reach on every side.
@@ -326,7 +325,7 @@ class GainMap(Saved):
                 total += factor * y * x
         return np.clip(total, *self.limits)
 
-    def evaluate_window(self, window: Window, step: int = 1) -> NDArray[np.float32]:
+    def evaluate_window(self, window: Window, step: int = 1) -> Floats32:
         """Return m at the pixels of a window, ``window.shape``; a px is the same in any window.
 
         ``step`` is the side of these px, level-0 px.

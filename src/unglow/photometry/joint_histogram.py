@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.archive import ArrayAxes
+    from unglow.core.arrays import Array, Floats, Floats32, Ints
 
 COUNTERS = ("pixels", "overlap", "post_only", "no_post", "ratio", "post_at_maximum")
 """What is counted: all pixels, those with data in both images, in one, with a ratio, at `top`."""
@@ -42,7 +43,7 @@ _SHIFT = 12
 _NO_EXTREMES = np.inf, 0.0
 
 
-def ratio_edges() -> NDArray[np.float64]:
+def ratio_edges() -> Floats:
     """Return the edges of the fine histogram of log10(post / pre), (20001,), in dex."""
     half = round(RATIO_LIMIT / RATIO_STEP)
     return np.asarray(np.arange(-half, half + 1) * RATIO_STEP, np.float64)
@@ -94,11 +95,11 @@ class JointStatistics(Counts):
     width: float
     grey_level: float
     top: float
-    joint: NDArray[np.int64]
-    post_only: NDArray[np.int64]
-    ratios: NDArray[np.int64]
-    counters: NDArray[np.int64]
-    extremes: NDArray[np.float64]
+    joint: Ints
+    post_only: Ints
+    ratios: Ints
+    counters: Ints
+    extremes: Floats
 
     @classmethod
     def create(
@@ -152,16 +153,14 @@ class JointStatistics(Counts):
         made.extremes[:] = _NO_EXTREMES
         return made
 
-    def merge_counts(self, counts: Mapping[str, NDArray[Any]]) -> None:
+    def merge_counts(self, counts: Mapping[str, Array]) -> None:
         """Add the `arrays` of statistics with the same bins; others among them are left alone."""
         low, high = self.extremes
         Counts.merge_counts(self, counts)
         more = counts["extremes"]
         self.extremes[:] = min(low, more[0]), max(high, more[1])
 
-    def add(
-        self, post: NDArray[Any], pre: NDArray[np.float32], origin: tuple[int, int] = (0, 0)
-    ) -> None:
+    def add(self, post: Array, pre: Floats32, origin: tuple[int, int] = (0, 0)) -> None:
         """Count one pair of blocks; releases the interpreter lock, one instance per thread.
 
         Parameters
@@ -199,12 +198,12 @@ class JointStatistics(Counts):
         )
 
     @property
-    def edges(self) -> NDArray[np.float64]:
+    def edges(self) -> Floats:
         """Edges of the grey-level bins, (bins + 1,)."""
         return np.asarray(self.first + self.width * np.arange(len(self.post_only) + 1), np.float64)
 
     @property
-    def centres(self) -> NDArray[np.float64]:
+    def centres(self) -> Floats:
         """Centres of the grey-level bins, (bins,)."""
         return (self.edges[1:] + self.edges[:-1]) / 2
 
@@ -214,7 +213,7 @@ class JointStatistics(Counts):
         return self.first + min(self.width, self.grey_level) / 2
 
     @property
-    def ratio_counts(self) -> NDArray[np.int64]:
+    def ratio_counts(self) -> Ints:
         """Fine histogram of log10(post / pre) over all groups, (20002,)."""
         return np.asarray(self.ratios.sum(axis=0))
 
@@ -254,7 +253,7 @@ def _grid(low: float, high: float, grey_level: float, *, integer: bool) -> tuple
 
 
 @cache
-def _ratio_table() -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+def _ratio_table() -> tuple[NDArray[np.int32], Floats32]:
     """Return the look-up from the leading bits of a float32 ratio to its bin, and the edges.
 
     Entries are lowest cell, shift, then per cell the number of edges at or below its start.

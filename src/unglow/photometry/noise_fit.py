@@ -32,14 +32,12 @@ from unglow.photometry.cells import GROUPS, LEAST_CELLS, NoiseCells
 from unglow.photometry.imaging import ROUNDING, NoiseModel
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from unglow.core.arrays import Bools, Floats
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.imaging import Blur
     from unglow.transform import Transform
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
 
 
 _PX = CELL * CELL
@@ -190,7 +188,7 @@ def fit_noise(
     variances, used = _refine_fit(cells, least, integer=integer)
     model = replace(
         variances.model(),
-        spread=_measure_scatter(cells, variances, transform.error_px.p95, integer=integer),
+        spread=_measure_scatter(cells, variances, transform.usual_error_px, integer=integer),
     )
     return NoiseFit(model, int(used.sum()), variances.registration)
 
@@ -212,7 +210,7 @@ def _measure_scatter(
     return spread if spread > _SPREAD else 1.0
 
 
-def _refine_fit(cells: NoiseCells, least: float, *, integer: bool) -> tuple[_Variances, Flags]:
+def _refine_fit(cells: NoiseCells, least: float, *, integer: bool) -> tuple[_Variances, Bools]:
     """Refine a first guess until nothing moves; also which cells the last round used.
 
     At first with some of the cells: what those say is all but right.
@@ -224,7 +222,7 @@ def _refine_fit(cells: NoiseCells, least: float, *, integer: bool) -> tuple[_Var
     return variances, used
 
 
-def _refine(cells: NoiseCells, variances: _Variances, *, integer: bool) -> tuple[_Variances, Flags]:
+def _refine(cells: NoiseCells, variances: _Variances, *, integer: bool) -> tuple[_Variances, Bools]:
     used = np.ones(len(cells.post), bool)
     last = 0.0
     for _ in range(_ROUNDS):
@@ -286,7 +284,7 @@ def _predict(cells: NoiseCells, variances: _Variances) -> _Expected:
     return _Expected(inside, resampled, texture, slope, shape, v_var, u_var, mean_var)
 
 
-def _find_unstained(cells: NoiseCells, expected: _Expected) -> Flags:
+def _find_unstained(cells: NoiseCells, expected: _Expected) -> Bools:
     """Find cells that look like background and noise."""
     share = expected.share
     u = cells.p - share * cells.v - ((1 - share) * expected.post - share * expected.pre)
@@ -314,7 +312,7 @@ def _cut_tail(shape: Floats) -> Floats:
     return np.asarray(1 - np.exp(shape * np.log(x) - x - log_gamma) / _BELOW_TAIL)
 
 
-def _drop_clipped(cells: NoiseCells, variances: _Variances, used: Flags, *, integer: bool) -> Flags:
+def _drop_clipped(cells: NoiseCells, variances: _Variances, used: Bools, *, integer: bool) -> Bools:
     """Leave out cells whose levels are close to zero, where cameras cut their noise off.
 
     Where hardly a cell is left then, all stay: of such images nothing better can be said.

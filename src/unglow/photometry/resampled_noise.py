@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from unglow.core.arrays import Floats, Floats32
     from unglow.core.windows import Window
     from unglow.transform import Transform
-
-    Floats = NDArray[np.float64]
 
 
 _BLOCK = 256
@@ -189,12 +188,10 @@ class FilteredVariance:
 
     transform: Transform
     first_row: int
-    tables: NDArray[np.float32]
+    tables: Floats32
 
     @classmethod
-    def from_transform(
-        cls, transform: Transform, window: Window, weights: NDArray[np.float64]
-    ) -> Self:
+    def from_transform(cls, transform: Transform, window: Window, weights: Floats) -> Self:
         """Make the tables of a window of post, which may leave the image.
 
         Parameters

@@ -16,7 +16,7 @@ from unglow.core.progress import step
 from unglow.core.records import to_record
 from unglow.core.rounding import round_digits
 from unglow.core.windows import grid
-from unglow.io.zarr.reader import ChunkCache
+from unglow.images.zarr.reader import ChunkCache
 from unglow.photometry import spectra
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import Evidence, estimate
@@ -24,14 +24,11 @@ from unglow.photometry.imaging import WIDEST, NoiseModel, Sharpness, blur_image
 from unglow.photometry.spectra import COUNTS, RADII, SQUARES
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from unglow.photometry.spectra import Spectra
-
-    Floats = NDArray[np.float64]
+    from unglow.core.arrays import Floats, Floats32
     from unglow.core.windows import Pixels, Window
     from unglow.photometry.gain.scale import Scale, ScaleSettings
     from unglow.photometry.imaging import Blur
+    from unglow.photometry.spectra import Spectra
 
 
 LEAST_PX = 0.3
@@ -297,7 +294,7 @@ def take_matched_cells(bins: CellMoments, images: tuple[Pixels, Pixels], blur: B
     return made
 
 
-def _cut(block: NDArray[np.float32], window: Window, shape: tuple[int, int], reach: int) -> None:
+def _cut(block: Floats32, window: Window, shape: tuple[int, int], reach: int) -> None:
     """Take the rim away where the image continues beyond a window, in place."""
     if window.y0 > 0:
         block[:reach] = np.nan

@@ -13,7 +13,7 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Window
-from unglow.io.zarr.layout import CHUNK
+from unglow.images.zarr.layout import CHUNK
 from unglow.memory import CELL
 from unglow.photometry.resampled_noise import (
     compute_filtered_noise,
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Bools, Floats
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.imaging import NoiseModel
     from unglow.transform import Transform
 
-    Floats = NDArray[np.float64]
     Read = Callable[[Window], NDArray[np.generic]]
 
 
@@ -84,7 +84,7 @@ class Spectra:
     def __len__(self) -> int:
         return len(self.post)
 
-    def select(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Spectra:
+    def select(self, chosen: Bools | NDArray[np.intp]) -> Spectra:
         """Return those of some blocks."""
         return Spectra(*(getattr(self, f.name)[chosen] for f in fields(Spectra)))
 

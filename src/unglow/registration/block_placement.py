@@ -13,6 +13,7 @@ from unglow.transform import apply_matrix
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Bools, Floats, Floats32, Ints
     from unglow.registration.images import Thumbnail
     from unglow.registration.pair import Pair
 
@@ -43,9 +44,7 @@ def block_size(shape: tuple[int, int], section_share: float, wanted: int) -> int
     return size
 
 
-def sample_corners(
-    pair: Pair, size: int, count: int, level: int = 0
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def sample_corners(pair: Pair, size: int, count: int, level: int = 0) -> tuple[Ints, Bools]:
     """Choose blocks: one per cell of a square grid, where the texture is best.
 
     Parameters
@@ -87,15 +86,13 @@ def sample_corners(
     return corners, fifths(cells) == HELD_OUT
 
 
-def fifths(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+def fifths(cells: Ints) -> Ints:
     """Class 0..4 of cells (N, 2) (column, row) of a grid, spatially interleaved."""
-    classes: NDArray[np.int64] = (cells[:, 0] + 2 * cells[:, 1]) % 5
+    classes: Ints = (cells[:, 0] + 2 * cells[:, 1]) % 5
     return classes
 
 
-def dense_corners(
-    pair: Pair, size: int, step: int, unit: int = 1
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def dense_corners(pair: Pair, size: int, step: int, unit: int = 1) -> tuple[Ints, Ints]:
     """Put blocks on a square grid wherever both images show the section, flush with the frame.
 
     ``size`` and ``step`` are side and distance of the blocks, level-0 px; corners are multiples of
@@ -109,9 +106,7 @@ def dense_corners(
     return _find_textured(pair, xs, ys, size)
 
 
-def rim_corners(
-    pair: Pair, size: int, step: int, taken: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def rim_corners(pair: Pair, size: int, step: int, taken: Ints) -> tuple[Ints, Ints]:
     """Put blocks of half the side where complete ones do not fit: along rims of frames and section.
 
     A field is known as far as there are centres of blocks. Parameters and results are those of
@@ -119,7 +114,7 @@ def rim_corners(
     one cell on each side.
     """
     half = size // 2
-    starts: list[NDArray[np.int64]] = []
+    starts: list[Ints] = []
     for length in pair.post.shape[::-1]:
         inner = _starts(length, size, step, 1) + size // 4
         starts.append(np.concatenate([[0], inner, [length - half]]).astype(np.int64))
@@ -130,9 +125,7 @@ def rim_corners(
     return corners[free], cells[free]
 
 
-def _find_textured(
-    pair: Pair, xs: NDArray[np.int64], ys: NDArray[np.int64], size: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _find_textured(pair: Pair, xs: Ints, ys: Ints, size: int) -> tuple[Ints, Ints]:
     """Corners and cells of a grid of starts, for blocks in whose middle there is texture."""
     merit, scale = _merit(pair, size, pair.pre.shape), 2**pair.post_thumb.level
     at_x, at_y = (
@@ -145,7 +138,7 @@ def _find_textured(
     return np.column_stack([xs[cols], ys[rows]]), np.column_stack([cols, rows])
 
 
-def centroids(post: Thumbnail, corners: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+def centroids(post: Thumbnail, corners: Ints, size: int) -> Floats:
     """Where the section is inside blocks, (N, 2) (x, y), level-0 px: what a shift belongs to.
 
     A block at the edge of the section sees only a part of it, off its centre: the centre of the
@@ -170,29 +163,27 @@ def centroids(post: Thumbnail, corners: NDArray[np.int64], size: int) -> NDArray
     return np.asarray(corners + (size - 1) / 2 + off, dtype=np.float64)
 
 
-def _starts(length: int, size: int, step: int, unit: int) -> NDArray[np.int64]:
+def _starts(length: int, size: int, step: int, unit: int) -> Ints:
     """First pixels of blocks along an axis, the last one flush with its end."""
     last = (length - size) // unit * unit
     starts = np.arange(0, last + 1, step, dtype=np.int64)
     return starts if last < 0 or last - starts[-1] < step // 4 else np.append(starts, last)
 
 
-def _find_cells(
-    x0: NDArray[np.float64], y0: NDArray[np.float64], side: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _find_cells(x0: Floats, y0: Floats, side: float) -> tuple[Ints, Ints]:
     """Column and row of the cells that candidates are in, (N,) each."""
     return np.floor(x0 / side).astype(np.int64), np.floor(y0 / side).astype(np.int64)
 
 
-def _count_cells(x0: NDArray[np.float64], y0: NDArray[np.float64], side: float) -> int:
+def _count_cells(x0: Floats, y0: Floats, side: float) -> int:
     """Count the cells with a candidate."""
     cell_x, cell_y = _find_cells(x0, y0, side)
     return int(np.count_nonzero(np.bincount(cell_y * (cell_x.max() + 1) + cell_x)))
 
 
 def _best_per_cell(
-    merit: NDArray[np.float32], x0: NDArray[np.float64], y0: NDArray[np.float64], side: float
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    merit: Floats32, x0: Floats, y0: Floats, side: float
+) -> tuple[NDArray[np.intp], Ints]:
     """Index of the best candidate of each cell, in row order, and the cells (x, y)."""
     cell_x, cell_y = _find_cells(x0, y0, side)
     # prefer the middle of a cell a little, which keeps neighbours apart
@@ -204,7 +195,7 @@ def _best_per_cell(
     return order[first], cells[first]
 
 
-def _merit(pair: Pair, size: int, pre_shape: tuple[int, ...]) -> NDArray[np.float32]:
+def _merit(pair: Pair, size: int, pre_shape: tuple[int, ...]) -> Floats32:
     """Texture around each thumbnail pixel of post; 0 where a block would see too little."""
     post = pair.post_thumb
     box = max(1, size // 2**post.level) | 1
@@ -225,7 +216,7 @@ def _merit(pair: Pair, size: int, pre_shape: tuple[int, ...]) -> NDArray[np.floa
     return merit
 
 
-def _map_band(pair: Pair, band: slice, cols: int) -> NDArray[np.float64]:
+def _map_band(pair: Pair, band: slice, cols: int) -> Floats:
     """Where the map puts the thumbnail px of a band of post's rows, (N, 2), level-0 px of pre."""
     scale = 2**pair.post_thumb.level
     y, x = np.mgrid[band, 0:cols].astype(np.float64)
@@ -233,9 +224,7 @@ def _map_band(pair: Pair, band: slice, cols: int) -> NDArray[np.float64]:
     return apply_matrix(pair.matrix, centres)
 
 
-def _holds_blocks(
-    centres: NDArray[np.float64], shape: tuple[int, ...], half: float
-) -> NDArray[np.bool_]:
+def _holds_blocks(centres: Floats, shape: tuple[int, ...], half: float) -> Bools:
     """Mark the centres (N, 2) of blocks that are inside an image of (rows, columns)."""
     height, width = shape
     x, y = centres.T
@@ -244,7 +233,7 @@ def _holds_blocks(
     return np.asarray(inside, dtype=np.bool_)
 
 
-def _box(values: NDArray[np.generic], size: int) -> NDArray[np.float32]:
+def _box(values: NDArray[np.generic], size: int) -> Floats32:
     return np.asarray(
         cv2.blur(values.astype(np.float32), (size, size), borderType=cv2.BORDER_REFLECT),
         dtype=np.float32,

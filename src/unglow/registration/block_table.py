@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    from unglow.core.arrays import Bools, Floats
+
 
 BLOCKS = "details/blocks.csv"
 """Where the table is from the directory of ``transform.json``."""
@@ -58,7 +58,7 @@ class MeasuredBlocks(Protocol):
 
 
 def block_table(
-    matches: MeasuredBlocks, before: Floats, after: Floats, *, used: Mask, held_out: Mask
+    matches: MeasuredBlocks, before: Floats, after: Floats, *, used: Bools, held_out: Bools
 ) -> NDArray[np.void]:
     """Return N measured blocks as `BLOCK_DTYPE`.
 

@@ -21,12 +21,8 @@ from unglow.transform import jacobians
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Floats
     from unglow.registration.dense_blocks import DenseMatches
-
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
 
 
 FADE_KNOTS = 4.5
@@ -180,10 +176,10 @@ def choose_stiffness(
 
     first = squares(best)
     bound = _BOUND * float(np.median(first)) if len(first) else 0.0
-    least = _score(first, bound)
+    least, prior = _score(first, bound), blocks.weights
     for direction in (1, -1):
         for steps in range(1, _MOST_POWERS + 1):
-            biweights = _divide_weights(best.weights, blocks.weights)
+            biweights = np.divide(best.weights, prior, np.zeros_like(prior), where=prior > 0)
             other = fit_start(direction * steps, best.field, biweights, 2)
             score = _score(squares(other), bound)
             if not score < least:
@@ -192,11 +188,6 @@ def choose_stiffness(
         if steps > 1:
             break
     return best
-
-
-def _divide_weights(weights: Floats, prior: Floats) -> Floats:
-    """Weights (N,) over prior ones, 0 where there are none."""
-    return np.divide(weights, prior, out=np.zeros_like(weights), where=prior > 0)
 
 
 def _score(squares: Floats, bound: float) -> float:

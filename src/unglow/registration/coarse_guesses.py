@@ -18,12 +18,10 @@ from unglow.transform import from_level
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Bools, Bytes, Floats, Floats32
     from unglow.registration.images import Thumbnail
 
-    Matrix = NDArray[np.float64]
-    Image = NDArray[np.float32]
+    Matrix = Floats
 
 _FEATURES = 2500
 """This many of the strongest features of each image are matched."""
@@ -90,13 +88,13 @@ def halvings(post: Thumbnail, pre: Thumbnail) -> int:
     return max(0, int(np.ceil(np.log2(pixels / FEATURE_PX) / 2)))
 
 
-def _feature_image(thumb: Thumbnail, half: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+def _feature_image(thumb: Thumbnail, half: int) -> tuple[Bytes, Bools]:
     """Grey version of a thumbnail, halved, and where it shows the section."""
     section = thumb.section if not half else _shrink(thumb.section, half) > 0.5
     return _grey(_shrink(thumb.image, half), thumb.floor), section
 
 
-def _grey(image: Image, low: float) -> NDArray[np.uint8]:
+def _grey(image: Floats32, low: float) -> Bytes:
     """Logarithmic, locally equalised 8-bit version, in which dim and bright parts have features."""
     values = image - np.float32(low)
     np.maximum(values, np.float32(0), out=values)
@@ -109,9 +107,7 @@ def _grey(image: Image, low: float) -> NDArray[np.uint8]:
     return np.asarray(cv2.createCLAHE(2.0, (8, 8)).apply(scaled), dtype=np.uint8)
 
 
-def _features(
-    grey: NDArray[np.uint8], section: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+def _features(grey: Bytes, section: Bools) -> tuple[Floats, Floats32]:
     """Positions (N, 2) and square-rooted descriptors (N, 128) of the strongest features.
 
     A large image is searched in overlapping tiles: SIFT takes 220 bytes per px of what it sees.
@@ -170,7 +166,7 @@ def spectrum_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[
     return [from_level(matrix, half) for _, matrix in guesses[:_SPECTRUM_PEAKS]]
 
 
-def _log_polar(image: Image, size: int) -> Image:
+def _log_polar(image: Floats32, size: int) -> Floats32:
     """Log-polar magnitude spectrum over half a turn, (angles, radii), tapered along the radius."""
     rows, cols = image.shape
     taper = np.hanning(rows + 2)[1:-1, None] * np.hanning(cols + 2)[1:-1]
@@ -203,7 +199,7 @@ def rotation_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[
     return [from_level(matrix, half) for _, matrix in guesses[:_ROTATION_PEAKS]]
 
 
-def _broad_detail(thumb: Thumbnail, half: int) -> Image:
+def _broad_detail(thumb: Thumbnail, half: int) -> Floats32:
     """Shrunken image of even local contrast, with structures wide enough for coarse steps."""
     small = _shrink(np.sqrt(np.clip(thumb.image - thumb.floor, 0, None)), half)
     band = blur(small, 1.5) - blur(small, 8.0)
@@ -214,7 +210,7 @@ def _broad_detail(thumb: Thumbnail, half: int) -> Image:
 
 
 def _find_shift(
-    a: Image, b: Image, angle_deg: float, scale: float, *, whiten: bool = True
+    a: Floats32, b: Floats32, angle_deg: float, scale: float, *, whiten: bool = True
 ) -> tuple[float, Matrix]:
     """Find the shift for a given rotation and scale; (strength, post-to-pre matrix).
 
@@ -252,13 +248,13 @@ def _rotate_about_centres(
     )
 
 
-def _soften(values: Image) -> Image:
+def _soften(values: Floats32) -> Floats32:
     """Blur a periodic correlation a little, so that a peak between samples is not missed."""
     padded = np.pad(values.astype(np.float32), 4, mode="wrap")
     return np.asarray(cv2.GaussianBlur(padded, (0, 0), 1.0)[4:-4, 4:-4], dtype=np.float32)
 
 
-def _shrink(image: Image | NDArray[np.bool_], times: int) -> Image:
+def _shrink(image: Floats32 | Bools, times: int) -> Floats32:
     for _ in range(times):
         image = halve(image)
     return np.asarray(image, dtype=np.float32)

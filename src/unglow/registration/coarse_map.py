@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Array, Floats, Floats32, Ints
     from unglow.registration.images import Thumbnail
     from unglow.registration.pair import Pair
 
-    Matrix = NDArray[np.float64]
+    Matrix = Floats
     Guess = tuple[str, Matrix]
 
 SURE = 20.0
@@ -142,7 +143,7 @@ def best_of(candidates: Sequence[Candidate], post: Thumbnail) -> Candidate | Non
     return replace(best, margin=best.score / max([best.rival, *rivals, 1e-9]))
 
 
-def is_plausible(matrix: Matrix, centre: NDArray[np.float64], max_scale: float) -> bool:
+def is_plausible(matrix: Matrix, centre: Floats, max_scale: float) -> bool:
     """Whether a map is a modest scaling with little shear where the section is."""
     largest, smallest = singular_values(matrix, centre)
     if not (smallest > 0 and np.isfinite(largest)):
@@ -151,7 +152,7 @@ def is_plausible(matrix: Matrix, centre: NDArray[np.float64], max_scale: float) 
     return 1 / max_scale <= scale <= max_scale and largest / smallest <= _MAX_SHEAR
 
 
-def singular_values(matrix: Matrix, at: NDArray[np.float64]) -> tuple[float, float]:
+def singular_values(matrix: Matrix, at: Floats) -> tuple[float, float]:
     """Largest and smallest local magnification of a map at a point (x, y)."""
     jacobian = jacobians(matrix, at[None])[0]
     if not np.isfinite(jacobian).all():
@@ -237,7 +238,7 @@ def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[C
     return new
 
 
-def _measure_overlap(pair: Pair, matrix: Matrix, points: NDArray[np.float64]) -> float:
+def _measure_overlap(pair: Pair, matrix: Matrix, points: Floats) -> float:
     """Share of points (N, 2) of the section that a map puts inside pre."""
     inside = inside_frame(apply_matrix(matrix, points), pair.pre_thumb.image.shape)
     return float(inside.mean())
@@ -270,7 +271,7 @@ def _choose_block_size(shape: tuple[int, ...]) -> int:
     return 128 if min(shape) >= 512 else 64 if min(shape) >= 160 else 32
 
 
-def _corners(post: Thumbnail, size: int) -> NDArray[np.int64]:
+def _corners(post: Thumbnail, size: int) -> Ints:
     """Corners (x, y) of blocks that overlap by a third and lie mostly on the section."""
     rows, cols = post.image.shape
     step = size * 2 // 3
@@ -325,21 +326,19 @@ def _score(pair: Pair, candidate: Candidate) -> Candidate:
     )
 
 
-def _resample(source: NDArray[Any], matrix: Matrix, shape: tuple[int, ...]) -> NDArray[Any]:
+def _resample(source: Array, matrix: Matrix, shape: tuple[int, ...]) -> Array:
     """Pre at the positions of post, by bilinear interpolation; 0 outside."""
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     return np.asarray(cv2.warpPerspective(source, matrix, shape[::-1], flags=flags))
 
 
-def _periodic_square(
-    values: NDArray[np.float32], radius: int
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _periodic_square(values: Floats32, radius: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Index of the shifts up to ``radius`` px around zero."""
     rows, cols = (np.arange(-min(radius, n // 4), min(radius, n // 4) + 1) for n in values.shape)
     index = np.ix_(rows, cols)
     return index[0].astype(np.intp), index[1].astype(np.intp)
 
 
-def _apart(one: Matrix, other: Matrix, points: NDArray[np.float64]) -> float:
+def _apart(one: Matrix, other: Matrix, points: Floats) -> float:
     """Median distance between where two maps put the section's points, px."""
     return float(np.median(measure_distances(one, other, points)))

@@ -28,13 +28,10 @@ from unglow.registration.strip_offsets import locate, remove_strips
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Bools, Floats, Floats32
     from unglow.registration.pair import Pair
     from unglow.transform.displacement import Strips
 
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +100,7 @@ class Deformation:
         return self.blocks.subtract_field(self.field)
 
     @property
-    def is_agreeing(self) -> Mask:
+    def is_agreeing(self) -> Bools:
         """(N,) blocks that lie near the blocks around them or near the map."""
         near = np.hypot(*self.residuals.T) <= _NEAR_PX
         return np.asarray(
@@ -145,7 +142,7 @@ def dense_side(shape: tuple[int, int], size: int) -> int:
 def field_step(shape: tuple[int, int], side: int) -> int:
     """Distance of blocks and of knots, px: half a block; less in a small frame, more in a huge one.
 
-    `unglow.memory.stages.register` counts on there being about `FIELD_POINTS` at most.
+    `unglow.workflow.stage_memory.register` counts on there being about `FIELD_POINTS` at most.
     """
     area, step = shape[0] * shape[1], side // 2
     if area <= _FEW_POINTS * (step // 2) ** 2:
@@ -352,6 +349,6 @@ def makes_similar(pair: Pair, found: Deformation) -> bool:
     return enough and float(np.mean(gains)) > 0 and float(np.median(gains)) > 0
 
 
-def add_error_map(found: Deformation, error_px: NDArray[np.float32]) -> Deformation:
+def add_error_map(found: Deformation, error_px: Floats32) -> Deformation:
     """Return the deformation with an error map in its field."""
     return replace(found, field=replace(found.field, error_px=error_px))

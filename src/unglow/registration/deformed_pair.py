@@ -41,14 +41,12 @@ from unglow.transform import Quantiles, Transform, apply_matrix, inside_frame, t
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Bools, Floats
     from unglow.registration.deformation import Deformation
     from unglow.registration.images import Thumbnail
     from unglow.registration.pair import Pair
     from unglow.registration.phase_correlation import Matches
     from unglow.registration.verdict import Evidence
-
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
 
 
 MOST_ROWS = 5000
@@ -144,7 +142,7 @@ def inner_points(pair: Pair) -> Floats:
     return _find_places(thumb, (-thumb.detail if dark else thumb.detail) > _TEXTURE)
 
 
-def _find_places(thumb: Thumbnail, wanted: NDArray[np.bool_]) -> Floats:
+def _find_places(thumb: Thumbnail, wanted: Bools) -> Floats:
     """Points (x, y) of the section, level-0 px, on the thumbnail px that are wanted, if any are."""
     points = thumb.section_points()
     at = points.astype(np.int64)
@@ -176,7 +174,7 @@ _TOUCHING = 100
 """About this many blocks are measured next to others where these lie far apart."""
 
 
-def is_deformed(pair: Pair, matches: Matches, agreeing: Mask, size: int) -> bool:
+def is_deformed(pair: Pair, matches: Matches, agreeing: Bools, size: int) -> bool:
     """Whether residuals of the global model are shared by neighbours, beyond chance and size.
 
     The noise of blocks is independent from block to block, so the mean product of a residual with

@@ -25,14 +25,11 @@ from unglow.registration.phase_correlation import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Array, Bools, Floats, Ints
     from unglow.registration.pair import Pair
     from unglow.transform.displacement import Displacement
 
-    Floats = NDArray[np.float64]
-    Cells = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
+    Cells = Ints
 
 TAPER_SIGMA = 0.14
 """Standard deviation, along an axis, of the squared taper of a block, as a share of its side."""
@@ -77,7 +74,7 @@ class DenseMatches:
     displacement: Floats
     peak_ratio: Floats
     cell: Cells
-    corner: NDArray[np.int64]
+    corner: Ints
     size: int
     step: int
     level: int = 0
@@ -86,9 +83,9 @@ class DenseMatches:
         return len(self.peak_ratio)
 
     @property
-    def is_held_out(self) -> Mask:
+    def is_held_out(self) -> Bools:
         """(N,) every fifth block, spatially interleaved, which no fit may use."""
-        mask: Mask = fifths(self.cell) == HELD_OUT
+        mask: Bools = fifths(self.cell) == HELD_OUT
         return mask
 
     @property
@@ -100,7 +97,7 @@ class DenseMatches:
         """(N, 2) displacements next to a field, px; all of them if it is None."""
         return self.displacement if field is None else self.displacement - field.evaluate(self.post)
 
-    def spread_on_grid(self, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    def spread_on_grid(self, values: Floats) -> tuple[Floats, Ints]:
         """Spread (N,) or (N, K) values over the grid and a rim of one cell, NaN for no block.
 
         Returns
@@ -114,7 +111,7 @@ class DenseMatches:
         out[index] = values
         return out.reshape(rows, cols, *values.shape[1:]), index
 
-    def find_agreeing(self, field: Displacement | None = None) -> Mask:
+    def find_agreeing(self, field: Displacement | None = None) -> Bools:
         """(N,) blocks that are near the median of the blocks around them, next to a field."""
         clear = self.peak_ratio >= MIN_PEAK_RATIO
         if not clear.any():
@@ -130,7 +127,7 @@ class DenseMatches:
         """How much a displacement may change from block to block, px."""
         return NEAR_PX if field is not None else NEAR_PX + _SLOPE * self.step
 
-    def mainland(self, agreeing: Mask, field: Displacement | None = None) -> Mask:
+    def mainland(self, agreeing: Bools, field: Displacement | None = None) -> Bools:
         """(N,) agreeing blocks from which one comes to many others in small steps.
 
         Dirt on the glass moves on its own: a few blocks of it, at the edge of the section, agree
@@ -164,7 +161,7 @@ class DenseMatches:
         }
         return replace(self, **joined)
 
-    def compute_neighbour_medians(self, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    def compute_neighbour_medians(self, values: Floats) -> tuple[Floats, Ints]:
         """Median (N, K) of the up to 8 blocks around each block, NaN for none; and their number."""
         middle = np.full_like(values, np.nan)
         number = np.zeros(len(values), np.int64)
@@ -196,7 +193,7 @@ def measure(
     *,
     field: Displacement | None = None,
     level: int = 0,
-    only: Callable[[Cells], Mask] | None = None,
+    only: Callable[[Cells], Bools] | None = None,
 ) -> DenseMatches:
     """Match blocks of ``size`` px, ``step`` px apart (level-0 px), on a pyramid level.
 
@@ -226,11 +223,11 @@ def measure(
 def _match_side(
     pair: Pair,
     field: Displacement | None,
-    corners: NDArray[np.int64],
+    corners: Ints,
     cells: Cells,
     size: int,
     level: int,
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """Match blocks of one side: the columns of `DenseMatches`."""
     unit = 2**level
     shifts = block_shifts(pair.select_level(level, field), corners // unit, size // unit)
@@ -243,11 +240,11 @@ def _match_side(
     return dict(zip(_COLUMNS, columns, strict=True))
 
 
-def one_of(wanted: Cells) -> Callable[[Cells], Mask]:
+def one_of(wanted: Cells) -> Callable[[Cells], Bools]:
     """Return a function that marks the cells (N, 2) that are among the wanted ones."""
     listed = {(c, r) for c, r in wanted.tolist()}
 
-    def mark(cells: Cells) -> Mask:
+    def mark(cells: Cells) -> Bools:
         return np.array([(c, r) in listed for c, r in cells.tolist()], dtype=bool)
 
     return mark

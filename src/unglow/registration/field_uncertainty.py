@@ -15,15 +15,12 @@ from unglow.registration.quality import residual_variance
 from unglow.registration.strip_offsets import jump_variance
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Bools, Floats, Floats32, Ints
     from unglow.registration.deformation import Deformation
     from unglow.registration.dense_blocks import DenseMatches
     from unglow.registration.inverse_consistency import InverseConsistency
     from unglow.transform.displacement import Displacement
 
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
 
 _CLEAR = 2.0
 """Peak ratio of blocks that show a tear."""
@@ -44,7 +41,7 @@ _PART = 1 << 13
 """Blocks whose neighbours are held at a time, which bounds the memory."""
 
 
-def error_map(found: Deformation) -> NDArray[np.float32]:
+def error_map(found: Deformation) -> Floats32:
     """Estimate the error of the map around each control point, block noise removed.
 
     Parts are added in squares. *Noise*: the delete-a-group jackknife (Efron & Tibshirani 1993,
@@ -79,7 +76,7 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     return np.sqrt(squares).astype(np.float32)
 
 
-def raise_error_map(field: Displacement, way_back: InverseConsistency) -> NDArray[np.float32]:
+def raise_error_map(field: Displacement, way_back: InverseConsistency) -> Floats32:
     """Return the error map, raised where going to post and back misses by more than it says.
 
     Both ways rest on the same pixels, so that they share noise. If the errors there and back are f
@@ -115,7 +112,7 @@ def length_quantile(errors: Floats, share: float) -> float:
     return (low + high) / 2
 
 
-def look_up_values(field: Displacement, values: NDArray[np.float32], points: Floats) -> Floats:
+def look_up_values(field: Displacement, values: Floats32, points: Floats) -> Floats:
     """Values (ny, nx) of the control points next to points (N, 2), (N,) float64."""
     cells = _cell_of(field, points)
     return np.asarray(values[cells[:, 1], cells[:, 0]], dtype=np.float64)
@@ -155,7 +152,7 @@ def count_torn(found: Deformation, limit_px: float) -> tuple[int, Floats]:
     return count, blocks.post[np.flatnonzero(off)[0]]
 
 
-def _cell_of(field: Displacement, points: Floats) -> NDArray[np.int64]:
+def _cell_of(field: Displacement, points: Floats) -> Ints:
     """Column and row of the control point next to each point, (N, 2)."""
     last = np.array(field.coefficients.shape[:0:-1]) - 1
     return np.clip(np.rint(points / field.spacing_px).astype(np.int64) + 1, 0, last)
@@ -193,7 +190,7 @@ def _estimate_jump_variance(found: Deformation) -> Floats:
     return variance * float(np.median(estimate_shared_noise(found.blocks, use)[use]))
 
 
-def unseen(blocks: DenseMatches, use: Mask) -> Floats:
+def unseen(blocks: DenseMatches, use: Bools) -> Floats:
     """How many times larger than the jackknife says the variance is that noise of blocks makes.
 
     Blocks that overlap share noise: by the correlation of their squared tapers, which at the edge
@@ -210,7 +207,7 @@ def unseen(blocks: DenseMatches, use: Mask) -> Floats:
     return np.asarray(_STIFF * 3 * total / (4 - np.minimum(total, _MOST_SHARED)))
 
 
-def estimate_shared_noise(blocks: DenseMatches, use: Mask) -> Floats:
+def estimate_shared_noise(blocks: DenseMatches, use: Bools) -> Floats:
     """Variance of a mean of blocks over that of independent ones, around each block, (N,).
 
     ``use`` (N,) marks the blocks that count.
@@ -248,7 +245,7 @@ def _average_shared_residuals(found: Deformation) -> Floats:
 
 
 def _average_around(
-    field: Displacement, blocks: DenseMatches, use: Mask, values: Floats, otherwise: float
+    field: Displacement, blocks: DenseMatches, use: Bools, values: Floats, otherwise: float
 ) -> Floats:
     """Mean of the values of blocks around each control point; ``otherwise`` where there is none."""
     shape = field.coefficients.shape[1:]

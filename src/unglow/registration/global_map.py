@@ -17,6 +17,7 @@ from unglow.registration.quality import (
     agreement,
     compute_confirmed_reach,
     compute_uncovered_share,
+    locate_error,
     map_error,
     nearest,
 )
@@ -35,15 +36,18 @@ from unglow.transform import Quantiles, Transform, apply_matrix, inside_frame, j
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Bools, Floats
     from unglow.registration.coarse_map import Candidate
     from unglow.registration.pair import Pair
     from unglow.registration.phase_correlation import Matches
 
-    Matrix = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    Matrix = Floats
 
 _BLURRED_GAIN = 1.0
 """There a richer model has to gain this much, px squared: see `_compare_richer`."""
+_LEAST_HEARD = 1.0
+"""There a block speaks against a map if its peak is twice as high as the next one: on glass chance
+alone reaches 1.8 times, and is off by anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Samples:
     """
 
     matches: Matches
-    held_out: Mask
+    held_out: Bools
     size: int
     unclear: int | None = None
 
@@ -113,9 +117,12 @@ def conclude(pair: Pair, samples: Samples, start: Candidate, coarse: Matrix) -> 
     if reasons:
         return reject_pair(pair, reasons, start, blocks)
     fitted = agreeing & ~held_out
-    error = map_error(
-        model, matches, fitted, agreeing, pair.matrix, points[seen], samples.size
-    ).quantiles
+    errors = map_error(
+        *(model, matches, fitted, agreeing, pair.matrix, points[seen]),
+        size=samples.size,
+        least=_LEAST_HEARD if pair.blurred else 0.0,
+    )
+    error = errors.quantiles
     away = _compare_richer(pair, model, matches, agreeing, points[seen])
     error = Quantiles(
         unit * float(np.hypot(error.median, away.median)),
@@ -152,11 +159,14 @@ def conclude(pair: Pair, samples: Samples, start: Candidate, coarse: Matrix) -> 
     reasons = list_warnings(evidence, error.p95, settings) + way_back_warnings(
         way_back.p95, settings
     )
+    if not any(pair.coarser):
+        local = locate_error(points[seen], errors.lengths, pair.post.shape, samples.size)
+        found = replace(found, local_error=local)
     return Registration(judge(replace(found, forward_backward_px=way_back), reasons), blocks)
 
 
 def _compare_richer(
-    pair: Pair, model: str, matches: Matches, agreeing: Mask, points: NDArray[np.float64]
+    pair: Pair, model: str, matches: Matches, agreeing: Bools, points: Floats
 ) -> Quantiles:
     """Return what blocks cannot say of a map's error, px.
 
@@ -170,7 +180,7 @@ def _compare_richer(
     return Quantiles.from_lengths(measure_distances(pair.matrix, matrix, points) / np.sqrt(2))
 
 
-def _choose(pair: Pair, samples: Samples) -> tuple[str, Pair, Mask]:
+def _choose(pair: Pair, samples: Samples) -> tuple[str, Pair, Bools]:
     """Choose the model; its name, the pair mapped by it, and the blocks (N,) that agree with it."""
     matches = samples.matches
     models = MODELS if pair.settings.model == "auto" else (pair.settings.model,)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.windows import Window, halve
+from unglow.core.windows import Coarser, Window, strips
 from unglow.transform import apply_matrix
 
 if TYPE_CHECKING:
@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Array, Bools, Floats, Floats32
     from unglow.core.windows import Pixels
     from unglow.transform.displacement import Displacement
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Plane:
         Grey level just below the background, or deeper; square roots are taken above it.
     """
 
-    read: Callable[[Window], NDArray[Any]]
+    read: Callable[[Window], Array]
     shape: tuple[int, int]
     floor: float
 
@@ -121,10 +120,10 @@ class Thumbnail:
         Share (0..1) of pixels at the highest value.
     """
 
-    image: NDArray[np.float32]
+    image: Floats32
     level: int
-    detail: NDArray[np.float32]
-    section: NDArray[np.bool_]
+    detail: Floats32
+    section: Bools
     floor: float
     block_floor: float
     saturated: float
@@ -134,7 +133,7 @@ class Thumbnail:
         """The thumbnail for block matching."""
         return Plane(lambda window: self.image[window.slices], self.image.shape, self.floor)
 
-    def section_points(self, count: int = 2000) -> NDArray[np.float64]:
+    def section_points(self, count: int = 2000) -> Floats:
         """About ``count`` points (x, y) of the section at most, thumbnail px, evenly spread."""
         rows, cols = np.nonzero(self.section)
         step = max(1, round(np.sqrt(len(rows) / count)))
@@ -188,24 +187,17 @@ def explain_unusable(name: str, shape: tuple[int, int], thumb: Thumbnail) -> str
     return None
 
 
-def read_level(pixels: Pixels, level: int) -> NDArray[np.float32]:
+def read_level(pixels: Pixels, level: int) -> Floats32:
     """Pixels of a pyramid level as float32; a missing level is averaged from the last, by bands."""
-    stored = min(level, pixels.levels - 1)
-    rows, cols = pixels.level_shape(stored)
-    factor = 2 ** (level - stored)
-    step = max(1, _BAND_PX // (max(cols, 1) * factor)) * factor
-    bands = []
-    for y0 in range(0, rows // factor * factor, step):
-        band = pixels.read(Window(y0, min(y0 + step, rows // factor * factor), 0, cols), stored)
-        for _ in range(level - stored):
-            band = halve(band)
-        bands.append(band.astype(np.float32))
-    return np.concatenate(bands) if bands else np.zeros((0, cols // factor), np.float32)
+    seen = Coarser(pixels, level)
+    step = max(1, _BAND_PX // max(1, seen.shape[1] << 2 * max(0, level - pixels.levels + 1)))
+    out = np.empty(seen.shape, np.float32)
+    for band in strips(Window.from_shape(seen.shape), step):
+        out[band.slices] = seen.read(band)
+    return out
 
 
-def _detail(
-    image: NDArray[np.float32], finite: NDArray[np.bool_]
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def _detail(image: Floats32, finite: Bools) -> tuple[Floats32, Bools]:
     """Band-passed image of even local contrast, and the mask of where it has texture."""
     band = blur(image, _FINE_PX) - blur(image, _BROAD_PX)
     energy = np.sqrt(blur(band * band, _AROUND_PX))
@@ -216,15 +208,15 @@ def _detail(
     return np.where(section, even, np.float32(0)), section
 
 
-def blur(image: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
+def blur(image: Floats32, sigma: float) -> Floats32:
     """Gaussian blur, sigma in px, edges reflected."""
-    import cv2  # noqa: PLC0415 - which jobs of slides can do without
+    import cv2
 
     blurred = cv2.GaussianBlur(image, (0, 0), sigma, borderType=cv2.BORDER_REFLECT)
     return np.asarray(blurred, dtype=np.float32)
 
 
-def forward(image: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.complex64]:
+def forward(image: Floats32, shape: tuple[int, int]) -> NDArray[np.complex64]:
     """Half spectrum of an image padded with zeros to ``shape``, divided by the number of px.
 
     Returns
@@ -238,7 +230,7 @@ def forward(image: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.co
     return np.asarray(spectrum, dtype=np.complex64)
 
 
-def backward(spectrum: NDArray[np.complex64], shape: tuple[int, int]) -> NDArray[np.float32]:
+def backward(spectrum: NDArray[np.complex64], shape: tuple[int, int]) -> Floats32:
     """Image of ``shape`` with a half spectrum from `forward`; overwrites the spectrum."""
     columns: Any = spectrum
     np.fft.ifft(columns, axis=0, out=columns)
@@ -247,9 +239,7 @@ def backward(spectrum: NDArray[np.complex64], shape: tuple[int, int]) -> NDArray
     return image
 
 
-def cross_spectrum(
-    one: NDArray[np.float32], other: NDArray[np.float32], shape: tuple[int, int]
-) -> NDArray[np.complex64]:
+def cross_spectrum(one: Floats32, other: Floats32, shape: tuple[int, int]) -> NDArray[np.complex64]:
     """Half spectrum of the correlation of two images padded to ``shape``, see `forward`."""
     product, factor = forward(one, shape), forward(other, shape)
     product *= np.conj(factor, out=factor)

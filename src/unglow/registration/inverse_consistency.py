@@ -24,15 +24,13 @@ from unglow.transform import Quantiles, apply_matrix
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Bools, Floats, Ints
     from unglow.registration.deformation import Deformation
     from unglow.registration.pair import Pair
     from unglow.transform import Transform
     from unglow.transform.displacement import Strips
 
-    Floats = NDArray[np.float64]
-    Cells = NDArray[np.int64]
+    Cells = Ints
 
 _PATCH, _PATCH_BLOCKS = 10, 700
 """Side, in cells, of the squares on which blocks of pre are measured; blocks measured at once."""
@@ -161,7 +159,7 @@ def _evaluate_at_knots(values: Floats) -> Floats:
     return np.asarray((rows[..., :-2] + 4 * rows[..., 1:-1] + rows[..., 2:]) / 6)
 
 
-def _patches(cells: Cells) -> NDArray[np.bool_]:
+def _patches(cells: Cells) -> Bools:
     """Mark square patches of cells, spread evenly, of about `_PATCH_BLOCKS` cells together."""
     every = max(1, math.ceil(len(cells) / _PATCH_BLOCKS))
     patch = cells // _PATCH

@@ -16,11 +16,10 @@ from unglow.transform import apply_matrix
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from unglow.core.arrays import Bools, Floats
 
-    Points = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    Points = Floats
+    Matrix = Floats
 
 MIN_POINTS = {"translation": 1, "similarity": 2, "affine": 3, "homography": 4}
 TUKEY = 5.1
@@ -54,12 +53,12 @@ def residuals(matrix: Matrix, post: Points, pre: Points) -> Points:
     return np.where(np.isnan(difference), np.inf, difference)
 
 
-def measure_distances(one: Matrix, other: Matrix, points: Points) -> NDArray[np.float64]:
+def measure_distances(one: Matrix, other: Matrix, points: Points) -> Floats:
     """Return how far apart two maps put points (N, 2), (N,) px; infinite beyond a horizon."""
     return np.asarray(np.hypot(*residuals(one, points, apply_matrix(other, points)).T))
 
 
-def find_consensus(post: Points, pre: Points, tolerance: float) -> Mask:
+def find_consensus(post: Points, pre: Points, tolerance: float) -> Bools:
     """Mark (N,) the most of N matches (x, y) that one similarity puts within ``tolerance`` px.
 
     All false for fewer than three matches. The pairs of matches that are tried come from a fixed
@@ -95,7 +94,7 @@ def find_consensus(post: Points, pre: Points, tolerance: float) -> Mask:
     return best
 
 
-def fit(model: str, post: Points, pre: Points, weights: NDArray[np.float64]) -> Matrix:
+def fit(model: str, post: Points, pre: Points, weights: Floats) -> Matrix:
     """Weighted least-squares map from post to pre: one of `MODELS`.
 
     Parameters
@@ -129,7 +128,7 @@ def fit(model: str, post: Points, pre: Points, weights: NDArray[np.float64]) -> 
     return np.asarray(matrix / matrix[2, 2], dtype=np.float64)
 
 
-def _unit(points: Points, weights: NDArray[np.float64]) -> tuple[Matrix, Points]:
+def _unit(points: Points, weights: Floats) -> tuple[Matrix, Points]:
     centre = np.average(points, axis=0, weights=weights)
     size = float(np.sqrt(np.average(((points - centre) ** 2).sum(1), weights=weights))) or 1.0
     matrix = np.array(
@@ -138,7 +137,7 @@ def _unit(points: Points, weights: NDArray[np.float64]) -> tuple[Matrix, Points]
     return matrix, (points - centre) / size
 
 
-def _fit_linear(model: str, p: Points, q: Points, weights: NDArray[np.float64]) -> Matrix:
+def _fit_linear(model: str, p: Points, q: Points, weights: Floats) -> Matrix:
     matrix = np.eye(3)
     if model == "similarity":
         z, t = p[:, 0] + 1j * p[:, 1], q[:, 0] + 1j * q[:, 1]
@@ -157,7 +156,7 @@ def _fit_linear(model: str, p: Points, q: Points, weights: NDArray[np.float64]) 
     return matrix
 
 
-def _newton_step(matrix: Matrix, p: Points, q: Points, weights: NDArray[np.float64]) -> Matrix:
+def _newton_step(matrix: Matrix, p: Points, q: Points, weights: Floats) -> Matrix:
     """One Gauss-Newton step on the eight free numbers of a homography."""
     x, y = p.T
     u, v, w = (row[0] * x + row[1] * y + row[2] for row in matrix)
@@ -176,8 +175,8 @@ def _newton_step(matrix: Matrix, p: Points, q: Points, weights: NDArray[np.float
 
 
 def fit_robust(
-    model: str, post: Points, pre: Points, start: Mask, prior: NDArray[np.float64] | None = None
-) -> tuple[Matrix, NDArray[np.float64]]:
+    model: str, post: Points, pre: Points, start: Bools, prior: Floats | None = None
+) -> tuple[Matrix, Floats]:
     """Fit one of `MODELS` with Tukey's biweight, beginning with the matches (N,) in ``start``.
 
     ``prior`` (N,) are inverse variances up to a factor; 0 keeps a match out for good.
@@ -212,8 +211,8 @@ def fit_robust(
 
 
 def final_weights(
-    matrix: Matrix, post: Points, pre: Points, prior: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    matrix: Matrix, post: Points, pre: Points, prior: Floats
+) -> tuple[Floats, Floats, Floats]:
     """Return the weights (N,) of matches in the fit that has led to a map, for `fit_error`.
 
     Returns
@@ -231,7 +230,7 @@ def final_weights(
     return weights, unit * inside * (3 * inside - 2), np.sqrt(unit) * inside**2
 
 
-def _sigma(lengths: NDArray[np.float64]) -> float:
+def _sigma(lengths: Floats) -> float:
     """Return the standard deviation per axis of residuals of these lengths."""
     return max(float(np.median(lengths)) / _MEDIAN_OF_LENGTHS, _FINEST_SIGMA)
 
@@ -239,10 +238,10 @@ def _sigma(lengths: NDArray[np.float64]) -> float:
 def choose_model(
     post: Points,
     pre: Points,
-    start: Mask,
-    held_out: Mask,
+    start: Bools,
+    held_out: Bools,
     models: Sequence[str] = MODELS,
-    weights: NDArray[np.float64] | None = None,
+    weights: Floats | None = None,
     least: float = 0.0,
 ) -> tuple[str, Matrix]:
     """Take the simplest model that no richer one clearly beats on held-out matches.
@@ -276,7 +275,7 @@ def choose_model(
     prior = np.where(held_out, 0.0, weights)
     test = held_out & start & (weights > 0)
     unit = weights[test] / (np.median(weights[test]) if test.any() else 1.0)
-    fitted: list[tuple[str, Matrix, NDArray[np.float64]]] = []
+    fitted: list[tuple[str, Matrix, Floats]] = []
     for model in models:
         try:
             matrix, _ = fit_robust(model, post, pre, start, prior)

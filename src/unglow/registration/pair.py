@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Floats
     from unglow.core.windows import Pixels
     from unglow.registration.images import Thumbnail
     from unglow.transform import Transform
     from unglow.transform.displacement import Displacement
-
-    Floats = NDArray[np.float64]
 
 
 _UNSEEN_PX = 0.02

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,11 +23,8 @@ from unglow.registration.images import backward, forward
 from unglow.transform.resample import warp_matrix
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Array, Bools, Floats, Floats32, Ints
     from unglow.registration.images import PlanePair
-
-    Floats = NDArray[np.float64]
 
 
 MIN_PEAK_RATIO = 1.4
@@ -67,24 +64,24 @@ class Matches:
         (N,) height of the correlation peak over the next one, see `block_shift`.
     """
 
-    post: NDArray[np.float64]
-    pre: NDArray[np.float64]
-    peak_ratio: NDArray[np.float64]
+    post: Floats
+    pre: Floats
+    peak_ratio: Floats
 
     def __len__(self) -> int:
         return len(self.peak_ratio)
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """(N,) see `block_weights`."""
         return block_weights(self.peak_ratio)
 
-    def keep(self, mask: NDArray[np.bool_]) -> Matches:
+    def keep(self, mask: Bools) -> Matches:
         """Return the matches where ``mask`` (N,) is true."""
         return Matches(self.post[mask], self.pre[mask], self.peak_ratio[mask])
 
 
-def block_weights(peak_ratio: NDArray[np.float64]) -> NDArray[np.float64]:
+def block_weights(peak_ratio: Floats) -> Floats:
     """Inverse variances of blocks, up to a factor: the error of one goes as 1 / (peak_ratio - 1).
 
     0 for blocks whose peak may be chance.
@@ -112,9 +109,7 @@ def _fourier(size: int) -> _Fourier:
     return _Fourier(size)
 
 
-def block_shift(
-    post: NDArray[np.float32], pre: NDArray[np.float32], sign: int = 1
-) -> tuple[float, float, float]:
+def block_shift(post: Floats32, pre: Floats32, sign: int = 1) -> tuple[float, float, float]:
     """Measure how far the content of ``post`` is from that of ``pre``.
 
     Parameters
@@ -139,7 +134,7 @@ def block_shift(
     return dx, dy, min(peak_ratio, _HIGHEST_RATIO)
 
 
-def compress(block: NDArray[Any], floor: float) -> NDArray[np.float32] | None:
+def compress(block: Array, floor: float) -> Floats32 | None:
     """Take the square root above ``floor``; None if too much is missing or nothing varies."""
     values = np.array(block, dtype=np.float32, order="C")
     spread = np.empty(1)
@@ -148,7 +143,7 @@ def compress(block: NDArray[Any], floor: float) -> NDArray[np.float32] | None:
     return values if spread[0] > _LEAST_SPREAD else None
 
 
-def match_blocks(planes: PlanePair, corners: NDArray[np.int64], size: int) -> Matches:
+def match_blocks(planes: PlanePair, corners: Ints, size: int) -> Matches:
     """Measure where blocks of post are in pre; parameters are those of `block_shifts`.
 
     Returns
@@ -159,9 +154,7 @@ def match_blocks(planes: PlanePair, corners: NDArray[np.int64], size: int) -> Ma
     return matches_of(planes, corners, size, block_shifts(planes, corners, size))
 
 
-def matches_of(
-    planes: PlanePair, corners: NDArray[np.int64], size: int, shifts: NDArray[np.float64]
-) -> Matches:
+def matches_of(planes: PlanePair, corners: Ints, size: int, shifts: Floats) -> Matches:
     """Return the measured ones of `block_shifts` as positions."""
     measured = np.isfinite(shifts[:, 2])
     centres = np.asarray(corners[measured] + (size - 1) / 2, dtype=np.float64)
@@ -169,7 +162,7 @@ def matches_of(
     return Matches(centres, pre, shifts[measured, 2])
 
 
-def block_shifts(planes: PlanePair, corners: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+def block_shifts(planes: PlanePair, corners: Ints, size: int) -> Floats:
     """Measure how far the content of each block of post is from that of mapped pre.
 
     Parameters
@@ -188,7 +181,8 @@ def block_shifts(planes: PlanePair, corners: NDArray[np.int64], size: int) -> ND
     steps, back = _find_integer_steps(planes, np.asarray(corners + size // 2, dtype=np.float64))
 
     def measure(k: int) -> tuple[float, float, float] | None:
-        moved = replace(planes, matrix=_translate(planes.matrix, steps[k]))
+        move = np.array([[1, 0, steps[k][0]], [0, 1, steps[k][1]], [0, 0, 1]])
+        moved = replace(planes, matrix=move @ planes.matrix)
         blocks = read_mapped_blocks(moved, size, corners[k])
         return None if blocks is None else block_shift(*blocks, planes.sign)
 
@@ -204,9 +198,7 @@ def block_shifts(planes: PlanePair, corners: NDArray[np.int64], size: int) -> ND
     return shifts
 
 
-def _find_integer_steps(
-    planes: PlanePair, pixels: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _find_integer_steps(planes: PlanePair, pixels: Floats) -> tuple[Floats, Floats]:
     """Find steps in pre that put pixels (N, 2) on integer px, and the same in post, (N, 2) each.
 
     An interpolated image is shifted a little, by an amount that depends on the fraction of a px.
@@ -226,14 +218,9 @@ def _find_integer_steps(
     return steps, back
 
 
-def _translate(matrix: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the matrix followed by a translation (x, y), px."""
-    return np.array([[1, 0, step[0]], [0, 1, step[1]], [0, 0, 1]]) @ matrix
-
-
 def read_mapped_blocks(
-    planes: PlanePair, size: int, corner: NDArray[np.int64]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    planes: PlanePair, size: int, corner: Ints
+) -> tuple[Floats32, Floats32] | None:
     """Return a block of post and what the map brings there from pre, both compressed, or None."""
     x0, y0 = (int(v) for v in corner)
     window = Window(y0, y0 + size, x0, x0 + size)
@@ -246,7 +233,7 @@ def read_mapped_blocks(
     return None if b is None else (a, b)
 
 
-def detail_correlation(post: NDArray[np.float32], pre: NDArray[np.float32], sign: int = 1) -> float:
+def detail_correlation(post: Floats32, pre: Floats32, sign: int = 1) -> float:
     """Correlation (-1..1) of two blocks as they lie, in the pass band of `block_shift`."""
     f = _fourier(post.shape[0])
     a, b = (forward((v - v.mean()) * f.taper, post.shape) * f.band for v in (post, pre))
@@ -260,7 +247,7 @@ def detail_correlation(post: NDArray[np.float32], pre: NDArray[np.float32], sign
     return sign * both / max(float(np.sqrt(own * other)), 1e-30)
 
 
-def filter_band(block: NDArray[np.float32]) -> NDArray[np.float32]:
+def filter_band(block: Floats32) -> Floats32:
     """Return a compressed block in the pass band of `block_shift`, untapered."""
     f = _fourier(block.shape[0])
     return backward(forward(block - block.mean(), block.shape) * f.band, block.shape)

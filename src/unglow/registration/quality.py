@@ -9,17 +9,16 @@ import numpy as np
 
 from unglow.registration.models import MEDIAN_OF_SQUARES, MIN_POINTS, final_weights, residuals
 from unglow.registration.phase_correlation import overlap_correlation
-from unglow.transform import Quantiles, apply_matrix
+from unglow.transform import LocalError, Quantiles, apply_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Bools, Floats
     from unglow.registration.phase_correlation import Matches
 
-    Floats = NDArray[np.float64]
-    Points = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    Points = Floats
+    Matrix = Floats
 
 
 _DRAWS, _SEED = 400, 20012
@@ -166,11 +165,13 @@ _WILD = 25.0
 """Weighted squared residuals are limited to this multiple of their median (5 sigma)."""
 _DISTANCES = 1 << 18
 """Distances that are held at a time, which bounds the memory."""
+_LOCAL_PX, _LOCAL_TIMES, _LOCAL_SHARE = 0.05, 5.0, 0.25
+"""An error is that of a place if it is above these px and medians, on this share at most."""
 _REACH_BLOCKS, _REACH_SHARE = 1.5, 0.12
 """A block confirms the map up to this many sides, or this share of the section's diagonal, away."""
 
 
-def agreement(matches: Matches, matrix: Matrix) -> Mask:
+def agreement(matches: Matches, matrix: Matrix) -> Bools:
     """Mark the matches that agree with the map or, where the section is deformed, with neighbours.
 
     Returns
@@ -217,11 +218,11 @@ class MapError:
         is known.
     """
 
-    spread: NDArray[np.float64]
-    misfit: NDArray[np.float64]
+    spread: Floats
+    misfit: Floats
 
     @property
-    def lengths(self) -> NDArray[np.float64]:
+    def lengths(self) -> Floats:
         """(P,) root mean square of the error's length, px: both parts, added in squares."""
         return np.asarray(np.sqrt((self.spread**2).sum(axis=(1, 2)) + self.misfit), np.float64)
 
@@ -236,11 +237,12 @@ class MapError:
 def map_error(
     model: str,
     matches: Matches,
-    fitted: Mask,
-    agreeing: Mask,
+    fitted: Bools,
+    agreeing: Bools,
     matrix: Matrix,
     points: Points,
     size: float = 0.0,
+    least: float = 0.0,
 ) -> MapError:
     """Estimate the error of a global map at points (P, 2) (x, y) of the section.
 
@@ -259,6 +261,8 @@ def map_error(
         Where the error is wanted.
     size
         Side of the blocks, px; 0 if it is not known: then they count as not overlapping.
+    least
+        Weight from which on blocks that do not agree count against the map.
 
     Returns
     -------
@@ -267,7 +271,7 @@ def map_error(
     spread = fit_spread(model, matches.keep(fitted), matrix, points, size)
     if spread is None:
         return MapError(np.zeros((len(points), 2, 0)), np.full(len(points), np.inf))
-    clear = matches.weights > 0
+    clear = (matches.weights > 0) & (agreeing | (matches.weights >= least))
     off = residuals(matrix, matches.post, matches.pre)[clear]
     if compute_excess(off, matches.weights[clear], _MOST_NOISE):
         agreeing = agreeing | clear  # those that are far off say most of where the section bends
@@ -283,14 +287,31 @@ def map_error(
     return MapError(spread, shared[nearest(points, used.post, 1)[:, 0]])
 
 
+def locate_error(
+    points: Points, lengths: Floats, shape: tuple[int, int], side: int
+) -> LocalError | None:
+    """Return where the error of a global map is, if it is in few places: None if it is not.
+
+    ``lengths`` (P,) are errors at ``points`` (P, 2) of the section, px. Each square of ``side`` px
+    of an image of that ``shape`` (rows, columns) gets the one nearest to its middle.
+    """
+    far = lengths > max(_LOCAL_PX, _LOCAL_TIMES * float(np.median(lengths)))
+    if not far.any() or far.mean() > _LOCAL_SHARE or not np.isfinite(lengths).all():
+        return None
+    y, x = (np.arange(-(-n // side)) * side + (side - 1) / 2 for n in shape)
+    centres = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    at = lengths[nearest(centres, points, 1)[:, 0]].reshape(len(y), len(x))
+    return LocalError(float(side), tuple(tuple(float(f"{v:.3g}") for v in row) for row in at))
+
+
 def residual_variance(
     left: Points,
-    weights: NDArray[np.float64],
-    around: NDArray[np.float64],
-    weights_around: NDArray[np.float64],
+    weights: Floats,
+    around: Floats,
+    weights_around: Floats,
     sure: float = 0.0,
     most_noise: float = 1.0,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Estimate the squared error of a map around each block from what neighbours share, (N,) px^2.
 
     Block noise is independent from block to block while the map's error is shared by neighbours, so
@@ -336,7 +357,7 @@ def residual_variance(
     return np.maximum(found, most * 2 * near)
 
 
-def compute_excess(left: Points, weights: NDArray[np.float64], most_noise: float) -> float:
+def compute_excess(left: Points, weights: Floats, most_noise: float) -> float:
     """Share (0..1) of the squared residuals (N, 2) that is more than blocks can be noisy.
 
     Their noise follows from their peaks (``weights``), in phantoms, brains and scans:

@@ -47,11 +47,10 @@ from unglow.registration.verdict import (
 from unglow.transform import from_level
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Floats
     from unglow.core.windows import Pixels
 
-    Matrix = NDArray[np.float64]
+    Matrix = Floats
 
 __all__ = ["RegisterSettings", "Registration", "UserHints", "register"]
 

@@ -28,9 +28,8 @@ class RegisterSettings(Section, frozen=True):
     model: Annotated[
         Literal["auto", "none", "translation", "similarity", "affine", "homography"],
         about(
-            "Global model of the map from post to pre; auto chooses by held-out blocks, none "
-            "declares that the images are aligned already (unglow still measures whether they "
-            "are)."
+            "How pre may be moved - shifted, turned, magnified, sheared. auto decides by held-out "
+            "blocks; none says that it is aligned already, which unglow checks."
         ),
     ] = "auto"
     field: Annotated[
@@ -44,7 +43,7 @@ class RegisterSettings(Section, frozen=True):
         Auto,
         about(
             "Whether the field may jump between the strips of a scanner, rows or columns of "
-            "either image; auto looks for strips where a global model does not fit the section."
+            "either image. auto looks for strips where a global model does not fit the section."
         ),
     ] = "auto"
     coarse_px: Annotated[
@@ -97,7 +96,7 @@ class RegisterSettings(Section, frozen=True):
     on: Annotated[
         Text | None,
         about(
-            "Channel that the cycles of a multiplexed slide are registered on; null takes the "
+            "Channel that the cycles of a multiplexed slide are registered on. null takes the "
             "stain of nuclei by its name (DAPI, Hoechst, DNA), or else the channel that shows "
             "most."
         ),

@@ -47,13 +47,10 @@ from unglow.transform import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Bools, Floats
     from unglow.core.windows import Pixels
     from unglow.registration.settings import RegisterSettings
 
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +137,7 @@ class _Check:
     coarse: Candidate
     matches: Matches
     left: Floats
-    agreeing: Mask
+    agreeing: Bools
     points: Floats
     evidence: Evidence
 
@@ -300,6 +297,7 @@ def _judge(check: _Check, shared: SharedMap, settings: RegisterSettings) -> Tran
         significance=check.coarse.significance,
         margin=np.nan,
         landmarks=None,
+        local_error=None,  # nor does this: theirs may be off where the other dye's are not
         source=shared.dye,
         residual_shift=None if shared.dye or not check.agreeing.any() else check.shift,
     )

@@ -32,12 +32,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Bools, Floats, Ints
     from unglow.registration.dense_blocks import DenseMatches
     from unglow.registration.pair import Pair
     from unglow.transform.displacement import Displacement
 
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
 
 log = logging.getLogger(__name__)
 
@@ -162,10 +161,10 @@ def _axis(strips: Strips) -> int:
     return int(across[1] > across[0])
 
 
-def _lines(axis: int) -> Callable[[NDArray[np.int64]], Mask]:
+def _lines(axis: int) -> Callable[[Ints], Bools]:
     """Mark every few lines of blocks across strips: enough to see whether there are any."""
 
-    def mark(cells: NDArray[np.int64]) -> Mask:
+    def mark(cells: Ints) -> Bools:
         across = cells[:, 1 - axis]
         lines = int(np.ptp(across)) + 1 if len(cells) else 0
         every = min(_LINES, max(1, lines // _LEAST_LINES))

@@ -16,14 +16,12 @@ from unglow.registration.phase_correlation import filter_band, read_mapped_block
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Floats, Floats32, Ints
     from unglow.registration.dense_blocks import DenseMatches
     from unglow.registration.pair import Pair
     from unglow.transform.displacement import Strips
 
-    Floats = NDArray[np.float64]
-    _Steps = NDArray[np.float32]
+    _Steps = Floats32
 
 
 LEAST_PX = 0.25
@@ -323,7 +321,7 @@ def locate(
 
 def _choose_corners(
     pair: Pair, strips: Strips, blocks: DenseMatches, across: Floats, seam: float, side: int
-) -> NDArray[np.int64]:
+) -> Ints:
     """First pixels (x, y) of windows along a seam, evenly spread over where there is texture."""
     near = np.flatnonzero((np.abs(across - seam) <= blocks.step) & (blocks.weights > 0))
     order = near[np.argsort(blocks.post[near, 1 - strips.axis], kind="stable")]
@@ -340,7 +338,7 @@ def _measure_gain(
     strips: Strips,
     smooth: Displacement,
     k: int,
-    corner: NDArray[np.int64],
+    corner: Ints,
     side: int,
     span: tuple[int, int],
 ) -> Floats | None:
@@ -367,7 +365,7 @@ def _measure_gain(
     return np.asarray(np.cumsum(sums)[:-1], dtype=np.float64)
 
 
-def _project_pixels(strips: Strips, smooth: Displacement, window: Window) -> NDArray[np.int64]:
+def _project_pixels(strips: Strips, smooth: Displacement, window: Window) -> Ints:
     """Nearest integer px across the strips of all pixels of a window, in row order."""
     rows, cols = (n - 1 for n in window.shape)  # seams hardly bend in a window
     corners = np.array([(x, y) for y in (0, rows) for x in (0, cols)], dtype=np.float64)

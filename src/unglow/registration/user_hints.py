@@ -25,16 +25,15 @@ from unglow.transform import LandmarkResiduals, apply_matrix, convert_to_level
 from unglow.transform.transform import octaves_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Floats
     from unglow.registration.coarse_map import Candidate, Guess
     from unglow.registration.pair import Pair
     from unglow.registration.settings import RegisterSettings
     from unglow.transform import Transform
     from unglow.transform.landmarks import Landmarks
 
-    Matrix = NDArray[np.float64]
-    Points = NDArray[np.float64]
+    Matrix = Floats
+    Points = Floats
 
 LANDMARKS, INITIAL = "landmarks", "initial"
 """Names of the two hints as the method of a coarse map."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Floats
     from unglow.registration.settings import RegisterSettings
 
     Size = tuple[float, float] | None
@@ -223,7 +224,7 @@ def way_back_warnings(miss_p95: float, settings: RegisterSettings) -> list[str]:
     return [explain("way_back", miss=miss_p95, limit=settings.suspect_px)]
 
 
-def warn_of_tears(count: int, first: NDArray[np.float64], settings: RegisterSettings) -> list[str]:
+def warn_of_tears(count: int, first: Floats, settings: RegisterSettings) -> list[str]:
     """Return a reason if a field misses ``count`` blocks and their neighbours; one is given."""
     at = (float(first[0]), float(first[1])) if count else None
     return [explain("torn", at=at, count=count, limit=settings.suspect_px)] if count else []

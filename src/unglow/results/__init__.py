@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import limit_lines, open_text
 from unglow.core.levels import name_of
-from unglow.core.printable import harmless
+from unglow.core.printable import escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ def read_summary(path: Path) -> list[dict[str, str]]:
             found = csv.DictReader(lines, delimiter="\t", restkey="", restval="")
             return [{name: text for name, text in row.items() if name} for row in found]
     except (ValueError, csv.Error) as error:
-        from unglow.core.archive import make_damage_error  # noqa: PLC0415 (numpy)
+        from unglow.core.archive import make_damage_error  # numpy
 
         raise make_damage_error(path) from error
 
@@ -42,5 +42,5 @@ def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
     for row in pairs:
         if row["status"] != "ok":
             parts = [part for part in (row["status"], name_of(row), row["reasons"]) if part]
-            lines.append(harmless(" ".join(": ".join(parts).split())))
+            lines.append(escape_controls(" ".join(": ".join(parts).split())))
     return "\n".join(lines) + "\n"

@@ -17,16 +17,16 @@ from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.levels import LEVELS, RESULT_OF
 from unglow.core.reasons import explain, from_json, split_notes
-from unglow.io.detection_results import read_candidates, read_report
-from unglow.io.pair_plan import Plan
-from unglow.io.zarr import open_store
-from unglow.io.zarr.layout import DOCUMENT
+from unglow.images.artefacts import ARTEFACTS, SavedPlace, read_places
+from unglow.images.detection_results import read_candidates, read_report
+from unglow.images.pair_plan import Plan
+from unglow.images.zarr import open_store
+from unglow.images.zarr.layout import DOCUMENT
 from unglow.photometry.arrays import as_arrays
 from unglow.photometry.difference import open_difference
 from unglow.photometry.gain.bright_field import check_roles
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.imaging import GAIN_MAP
-from unglow.spoilt import ARTEFACTS, SavedPlace, read_places
 from unglow.transform.transform import from_content, read_content
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class PairResults:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: names, state, reasons, a picture of the difference."""
-        thumbnails = import_module("unglow.reporting.html.thumbnails")  # above in the import order
+        thumbnails = import_module("unglow.pages.report.thumbnails")  # above in the import order
         row = dict(zip(LEVELS, self.names, strict=False)) | {"status": self.state}
         (pictures,) = thumbnails.pack_pictures(self.pair.parent.parent, [row])
         text = "<br>".join(escape(part) for part in (repr(self), self.reasons) if part)

@@ -13,9 +13,9 @@ from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.core.files import open_file
 from unglow.core.windows import Window, cells
-from unglow.io.tiff.opening import open_checked
-from unglow.io.tiff.tiles import TILE, decode_tile
-from unglow.io.zarr_array import Node, ZarrArray, open_array
+from unglow.images.tiff.opening import open_checked
+from unglow.images.tiff.tiles import TILE, decode_tile
+from unglow.images.zarr_array import Node, ZarrArray, open_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ class _Tiles:
     sizes: NDArray[np.int64]
 
     @classmethod
-    def of_page(cls, level: tifffile.TiffPageSeries, number: int) -> _Tiles:
+    def from_page(cls, level: tifffile.TiffPageSeries, number: int) -> _Tiles:
         page, (rows, cols) = level.pages[number], level.keyframe.shape
         if page is None:
             raise InputError("a channel is missing")
@@ -121,7 +121,7 @@ def open_stack(path: Path) -> list[StackImage]:
     with open_checked(str(path)) as tif:
         series = tif.series[0]
         return [
-            StackImage(path, n, [_Tiles.of_page(level, n) for level in series.levels])
+            StackImage(path, n, [_Tiles.from_page(level, n) for level in series.levels])
             for n in range(len(series.pages))
         ]
 

@@ -81,7 +81,7 @@ def run(
     said, status = _start(words, place, quiet=quiet)
     # every run that began ends with a report, also where pairs have failed
     if status and _time_of_report(results) == before:
-        raise UnglowError("\n".join(said) or f"unglow run ended with exit status {status}.")
+        raise UnglowError(*said or [f"unglow run ended with exit status {status}."])
     return open_results(results)
 
 
@@ -171,7 +171,7 @@ def subtract(
     UnglowError
         The pair failed; the message is the reason.
     """
-    import tifffile  # noqa: PLC0415 (reading results does without)
+    import tifffile  # reading results does without
 
     images = {name: np.asarray(image) for name, image in (("pre", pre), ("post", post))}
     for name, image in images.items():

@@ -76,7 +76,7 @@ class ReviewCounts:
     @classmethod
     def from_review(cls, review: Review) -> ReviewCounts:
         """Count the decisions of a review."""
-        made = [one.decision for one in review.by_row.values()]
+        made = [one.decision for one in review.row_decisions.values()]
         alone = len(review.decisions) - len(made)
         accepted, rejected, unsure = (made.count(decision) for decision in DECISIONS)
         return cls(accepted, rejected, unsure, alone)
@@ -147,7 +147,7 @@ def describe_region(
     """
     inside = region.holds_points(review.listed.xy) & counted
     accepted = np.zeros(len(inside), dtype=np.bool_)
-    accepted[[r for r, one in review.by_row.items() if one.decision == DECISIONS[0]]] = True
+    accepted[[r for r, one in review.row_decisions.items() if one.decision == DECISIONS[0]]] = True
     counts = int(np.count_nonzero(inside)), int(np.count_nonzero(inside & accepted))
     return {
         "name": region.name,

@@ -20,7 +20,7 @@ from unglow.core.digests import hash_file
 from unglow.core.errors import InputError
 from unglow.core.files import limit_lines, lock_file, open_text, write_text
 from unglow.core.printable import escape_formula, unescape_formula
-from unglow.io.detection_results import read_candidates
+from unglow.images.detection_results import read_candidates
 from unglow.review import REVIEW
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Review:
         return cls.match(read_decisions(path), listed)
 
     @property
-    def by_row(self) -> dict[int, Decision]:
+    def row_decisions(self) -> dict[int, Decision]:
         """Decision of each row of candidates.csv that has one."""
         pairs = zip(self.rows, self.decisions, strict=True)
         return {row: decision for row, decision in pairs if row is not None}
@@ -237,7 +237,7 @@ class Review:
     @property
     def columns(self) -> tuple[list[str], list[str]]:
         """Decision and note of each row of candidates.csv; "" for a row that has none."""
-        by_row = self.by_row
+        by_row = self.row_decisions
         made = [by_row.get(row) for row in range(len(self.listed.ids))]
         return [d.decision if d else "" for d in made], [d.note if d else "" for d in made]
 
@@ -255,7 +255,7 @@ class Review:
             out.append({"id": number, "x": x, "y": y, **record})
         return out
 
-    def changed(self, changes: Iterable[Decision]) -> Review:
+    def apply(self, changes: Iterable[Decision]) -> Review:
         """Return the review after changes; one without a decision takes back what there was."""
         decisions: list[Decision | None] = list(self.decisions)
         places = {row: k for k, row in enumerate(self.rows) if row is not None}
@@ -342,7 +342,7 @@ def change_review(
     checked = [replace(_check_change(change), time=time) for change in changes]
     with lock_file(path):
         before = Review.read(path, candidates)
-        review = before.changed(checked)
+        review = before.apply(checked)
         if review.decisions != before.decisions:
             write_text(path, _format_rows(review.decisions))
     return review

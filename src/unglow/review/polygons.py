@@ -55,7 +55,7 @@ class Polygon:
         y0, y1, x0, x1 = (int(v) for v in np.ceil(ends))
         return Window(y0, y1, x0, x1)
 
-    def over(self, window: Window) -> Bools:
+    def to_mask(self, window: Window) -> Bools:
         """Return which px of a window are inside, ``window.shape`` bool."""
         inside = np.zeros(window.shape, dtype=np.bool_)
         for rows, cols in self._crossings(window.y0, window.y1):
@@ -123,7 +123,7 @@ class Region:
         y1, x1 = (max(getattr(box, end) for box in boxes) for end in ("y1", "x1"))
         return Window(y0, y1, x0, x1)
 
-    def over(self, window: Window) -> Bools:
+    def to_mask(self, window: Window) -> Bools:
         """Return which px of a window are inside, ``window.shape`` bool."""
         return mask_over([self], window)
 
@@ -164,7 +164,7 @@ def mask_over(regions: Iterable[Region], window: Window) -> Bools:
         for polygon in region.polygons:
             part = window.common(polygon.box)
             if part.size:
-                inside[part.shift(-window.y0, -window.x0).slices] |= polygon.over(part)
+                inside[part.shift(-window.y0, -window.x0).slices] |= polygon.to_mask(part)
     return inside
 
 
@@ -234,7 +234,7 @@ class RegionCounts:
         for region in self.regions.analyse:
             part = window.common(region.box)
             within = searched[part.shift(-window.y0, -window.x0).slices]
-            counts.append(int(np.count_nonzero(within & region.over(part))) if part.size else 0)
+            counts.append(int(np.count_nonzero(within & region.to_mask(part))) if part.size else 0)
         return np.array(counts, np.int64)
 
     def to_json(

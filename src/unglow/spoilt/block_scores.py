@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.archive import ArrayAxes
+    from unglow.core.arrays import Floats32
     from unglow.photometry.gain.scale import MethodResult
     from unglow.photometry.imaging import NoiseModel
     from unglow.photometry.joint_histogram import JointStatistics
 
-    Floats = NDArray[np.float32]
 
 SCORES = (
     "level", "rise", "texture", "slope", "shift_x", "shift_y", "focus", "lost", "floor", "below",
@@ -74,7 +74,7 @@ class Expectation:
         (10,) float32, see ``kernels.h``.
     """
 
-    numbers: Floats
+    numbers: Floats32
 
     @classmethod
     def from_result(
@@ -168,7 +168,7 @@ class BlockScores(Saved):
         grid = (*count_blocks(shape, side), len(SCORES))
         return cls(shape, side, np.full(grid, np.nan, np.float16))
 
-    def put(self, strips: Sequence[Floats], origin: tuple[int, int]) -> None:
+    def store_part(self, strips: Sequence[Floats32], origin: tuple[int, int]) -> None:
         """Take the blocks of a part of the image; parts may come from several threads at once.
 
         Parameters
@@ -190,12 +190,12 @@ class BlockScores(Saved):
             raise ValueError(f"{joined.shape[:2]} blocks from px {origin} on of {self.shape}")
         target[:] = np.clip(joined, -_LARGEST, _LARGEST)
 
-    def select(self, name: str) -> Floats:
+    def select(self, name: str) -> Floats32:
         """Return one of the scores, (ny, nx) float32."""
         return self.scores[..., SCORES.index(name)].astype(np.float32)
 
 
-def score_strip(post: Floats, left: Floats, expected: Expectation) -> Floats:
+def score_strip(post: Floats32, left: Floats32, expected: Expectation) -> Floats32:
     """Return the scores of the blocks of 32 x 32 px of a strip, (ny, nx, 10) float32.
 
     Parameters
@@ -213,7 +213,7 @@ def score_strip(post: Floats, left: Floats, expected: Expectation) -> Floats:
     return scores
 
 
-def _join(fine: Floats, count: int) -> Floats:
+def _join(fine: Floats32, count: int) -> Floats32:
     """Put squares of ``count`` x ``count`` blocks together: sums in units of their own scatter."""
     if count == 1:
         return fine

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Bools = NDArray[np.bool_]
+    from unglow.core.arrays import Bools, Ints
+
     Traced = tuple[str, list[list[list[list[int]]]], float, int]
 
 LARGEST = 20
@@ -172,7 +173,7 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
     }
 
 
-def measure_areas_px(places: Places, shape: tuple[int, int]) -> NDArray[np.int64]:
+def measure_areas_px(places: Places, shape: tuple[int, int]) -> Ints:
     """Return how many px of an image of ``shape`` each place has, (places,)."""
     px = _count_block_px(places.labels.shape, places.side, shape)
     counted = np.bincount(
@@ -181,7 +182,7 @@ def measure_areas_px(places: Places, shape: tuple[int, int]) -> NDArray[np.int64
     return counted[1:].astype(np.int64)
 
 
-def _count_block_px(grid: tuple[int, ...], side: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+def _count_block_px(grid: tuple[int, ...], side: int, shape: tuple[int, int]) -> Ints:
     """Count the px of each block of a grid, (ny, nx); the image cuts the last ones."""
     rows, cols = (
         np.minimum(np.arange(1, n + 1) * side, end) - np.arange(n) * side

@@ -24,13 +24,9 @@ from unglow.spoilt.seams import SEAM, Seams
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.spoilt.block_scores import BlockScores
-
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float32]
+    from unglow.core.arrays import Bools, Bytes, Floats32, Ints
     from unglow.core.windows import Window
-
-    Ints = NDArray[np.int64]
+    from unglow.spoilt.block_scores import BlockScores
 
 
 REASONS = ("not stored", "lost", "moved", "debris", "gain off", "out of focus", "unlike pre")
@@ -94,15 +90,15 @@ class Places:
 
     side: int
     labels: NDArray[np.int32]
-    reasons: NDArray[np.uint8]
-    strengths: Floats
+    reasons: Bytes
+    strengths: Floats32
     widths: dict[str, float]
     below: float
     judged: int
     seams: Seams = field(default_factory=Seams)
 
     @classmethod
-    def none(cls) -> Self:
+    def empty(cls) -> Self:
         """Return no places, on a grid of a single block."""
         labels = np.zeros((1, 1), np.int32)
         return cls(BLOCK, labels, np.zeros(0, np.uint8), np.zeros(0, np.float32), {}, 0.0, 0)
@@ -187,7 +183,7 @@ def find_places(scores: BlockScores, on_section: Bools) -> Places:
     return Places(scores.side, labels, reasons[1:], strengths[1:], widths, below, judged)
 
 
-def _normalize(score: Floats, on: Bools, least: float) -> tuple[Floats, float]:
+def _normalize(score: Floats32, on: Bools, least: float) -> tuple[Floats32, float]:
     """Return a score in units of its scatter over the section, 0 elsewhere, and that scatter."""
     values = score[on & np.isfinite(score)]
     if values.size < _LEAST_BLOCKS:
@@ -199,8 +195,8 @@ def _normalize(score: Floats, on: Bools, least: float) -> tuple[Floats, float]:
 
 
 def _find_outstanding(
-    score: Floats, on: Bools, far: float, squares: tuple[int, ...]
-) -> tuple[Bools, Floats]:
+    score: Floats32, on: Bools, far: float, squares: tuple[int, ...]
+) -> tuple[Bools, Floats32]:
     """Return the blocks that stand out alone or in squares, and by how much."""
     mask = reach((score > far) & on, (score > BEYOND) & on)
     size = score
@@ -229,7 +225,7 @@ def _fill_holes(mask: Bools, on: Bools) -> Bools:
     return np.asarray((mask | (holes & ~drop_small_pieces(holes, _HOLE_BLOCKS + 1))) & on)
 
 
-def _drop_gradients(mask: Bools, score: Floats, on: Bools) -> Bools:
+def _drop_gradients(mask: Bools, score: Floats32, on: Bools) -> Bools:
     """Leave out places whose score nowhere steps from block to block: uneven light has no edge."""
     count, connected = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
     labels = np.asarray(connected, np.int32)
@@ -241,7 +237,7 @@ def _drop_gradients(mask: Bools, score: Floats, on: Bools) -> Bools:
     return np.asarray(mask & (steps >= _STEP * peaks + _STEP_MORE)[labels])
 
 
-def _sums(values: Floats, side: int) -> Floats:
+def _sums(values: Floats32, side: int) -> Floats32:
     """Sum over squares of blocks, each at its first block but for side / 2 - 1."""
     at = (side // 2 - 1,) * 2
     return np.asarray(cv2.boxFilter(
@@ -249,7 +245,7 @@ def _sums(values: Floats, side: int) -> Floats:
     ))  # fmt: skip
 
 
-def _dilate(values: Floats, side: int) -> Floats:
+def _dilate(values: Floats32, side: int) -> Floats32:
     """Give each block the largest of the sums that it is in."""
     at = (side - side // 2,) * 2
     kernel = np.ones((side, side), np.uint8)
@@ -257,7 +253,7 @@ def _dilate(values: Floats, side: int) -> Floats:
                                  borderValue=(-np.inf,)))  # fmt: skip
 
 
-def _reasons(found: dict[str, Bools], labels: NDArray[np.int32], count: int) -> NDArray[np.uint8]:
+def _reasons(found: dict[str, Bools], labels: NDArray[np.int32], count: int) -> Bytes:
     """Return the index in `REASONS` of why each label is spoilt, (count,)."""
     sizes = np.maximum(np.bincount(labels.ravel(), minlength=count), 1)
     share = {

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.archive import ArrayAxes
+    from unglow.core.arrays import Array, Floats32, Ints
     from unglow.core.windows import Window
 
-    Floats = NDArray[np.float32]
-    Ints = NDArray[np.int64]
 
 SEAM = "seam"
 """The reason of a seam in artefacts.geojson."""
@@ -114,7 +113,7 @@ class LineMeans(Saved):
         sizes = (shape[0], across), (down, shape[1])
         return cls(shape, *(np.full(size, np.nan, np.float16) for size in sizes))
 
-    def put(self, strips: Sequence[Floats], columns: Floats, window: Window) -> None:
+    def store_window(self, strips: Sequence[Floats32], columns: Floats32, window: Window) -> None:
         """Take the sums of a window that starts with a part; windows may come from several threads.
 
         ``strips`` are what `sum_lines` returns for strips of the window, from its first rows on,
@@ -126,7 +125,7 @@ class LineMeans(Saved):
         self.rows[window.y0 : window.y1, left : left + rows.shape[1]] = rows
         self.cols[top : top + len(cols), window.x0 : window.x1] = cols
 
-    def add_raw(self, block: Floats, window: Window, ends: tuple[float, float]) -> None:
+    def add_raw(self, block: Floats32, window: Window, ends: tuple[float, float]) -> None:
         """Take a window of a raw image, whose smallest and largest value are ``ends``."""
         # a px over its noise is its square root, which is 2 for the largest
         shot = max(ends[1] - ends[0], 1e-6) / 4
@@ -135,9 +134,9 @@ class LineMeans(Saved):
         parts = (block[k * SEGMENT :][:SEGMENT] - np.float32(ends[0]) for k in range(len(columns)))
         each = zip(parts, columns, strict=True)
         sums = [sum_lines(2 * part, part, Expectation(noise), own) for part, own in each]
-        self.put(sums, columns, window)
+        self.store_window(sums, columns, window)
 
-    def _average(self, sums: Floats, axis: int) -> Floats:
+    def _average(self, sums: Floats32, axis: int) -> Floats32:
         """Return means of sums and numbers of px (2, ...), segments of an axis joined to parts."""
         starts = np.arange(0, sums.shape[axis], self.length // SEGMENT)
         total, count = np.add.reduceat(sums, starts, axis=axis)
@@ -145,7 +144,7 @@ class LineMeans(Saved):
         return np.where(few, np.float32(np.nan), total / np.maximum(count, 1))
 
 
-def sum_lines(post: Floats, left: Floats, expected: Expectation, columns: Floats) -> Floats:
+def sum_lines(post: Floats32, left: Floats32, expected: Expectation, columns: Floats32) -> Floats32:
     """Return sum and number of px of each part of a row of a strip, (rows, segments, 2) float32.
 
     Parameters
@@ -222,7 +221,7 @@ class Seams:
         there = (y0 < window.y1) & (y1 > window.y0) & (x0 < window.x1) & (x1 > window.x0)
         return np.asarray(self._boxes[there], np.int64)
 
-    def mark(self, out: NDArray[Any], window: Window, step: int, value: float) -> None:
+    def mark(self, out: Array, window: Window, step: int, value: float) -> None:
         """Set px of seams to a value, in place.
 
         ``out`` is a part of a pyramid level whose px are ``step`` px wide, ``window`` that part in
@@ -304,7 +303,7 @@ def _find_grid(places: Sequence[float]) -> tuple[float, float]:
     return places[0], float(apart.sum() / number.sum())
 
 
-def _score(means: NDArray[np.float16], least: float) -> Floats:
+def _score(means: NDArray[np.float16], least: float) -> Floats32:
     """Return by how much each of (n,) lines differs from those on both sides; 0 if from one alone.
 
     In units of the scatter of such differences, ``least`` or more; negative where it is darker.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import cv2
@@ -28,12 +29,9 @@ from unglow.spoilt.outlines import find_boxes
 from unglow.spoilt.places import NEAR_PX, REASONS, Places
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Bools, Bytes, Floats, Floats32
     from unglow.core.windows import Pixels
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float32]
 
 _LIKE_STAIN = tuple(map(REASONS.index, ("debris", "gain off", "out of focus", "unlike pre")))
 """Places with other reasons are dark, or moved, which no stain is."""
@@ -56,16 +54,16 @@ _FINE, _COARSE, _CORE = 3.0, 6.0, 1.3
 """Standard deviations of blurs, px: the ends of the band, and what comes before lines."""
 
 
-def _draw_line(angle: float) -> NDArray[np.uint8]:
-    """Return a line of `_LINE` px through the middle of a square."""
-    half = _LINE // 2
-    x, y = (round(half * v) for v in (math.cos(angle), math.sin(angle)))
-    canvas = np.zeros((_LINE, _LINE), np.uint8)
-    cv2.line(canvas, (half - x, half - y), (half + x, half + y), (1,))
-    return canvas
-
-
-_LINES = [_draw_line(k * math.pi / 8) for k in range(8)]
+@cache
+def _draw_lines() -> list[Bytes]:
+    """Return lines of `_LINE` px through the middle of a square, in eight directions."""
+    half, lines = _LINE // 2, []
+    for angle in (k * math.pi / 8 for k in range(8)):
+        x, y = (round(half * v) for v in (math.cos(angle), math.sin(angle)))
+        canvas = np.zeros((_LINE, _LINE), np.uint8)
+        cv2.line(canvas, (half - x, half - y), (half + x, half + y), (1,))
+        lines.append(canvas)
+    return lines
 
 
 @step("stain")
@@ -93,7 +91,7 @@ def part_stain(
         blocks = places.labels[y0:y1, x0:x1] == number
         correlation, slope, gone = _judge(
             [
-                _look(places, number, square, post, difference, saturated)
+                _sample_square(places, number, square, post, difference, saturated)
                 for square in _choose_squares(blocks, (y0, x0), places.side, post.shape)
             ]
         )
@@ -122,9 +120,9 @@ def _choose_squares(
     ]
 
 
-def _look(
+def _sample_square(
     places: Places, number: int, square: Window, post: Pixels, difference: Pixels, saturated: float
-) -> tuple[NDArray[np.float64], Floats, Floats]:
+) -> tuple[Floats, Floats32, Floats32]:
     """Return what a square has of a place, and of what is around all places.
 
     Returns
@@ -148,13 +146,13 @@ def _look(
     )
     smooth = shapes.blur(left, _CORE)
     opened = np.full_like(smooth, -np.inf)
-    for line in _LINES:
+    for line in _draw_lines():
         np.maximum(opened, cv2.morphologyEx(smooth, cv2.MORPH_OPEN, line), out=opened)
     both, around = np.stack([smooth, opened]), known & ~shapes.grow(labels > 0, NEAR_PX)
     return np.array([d @ t, d @ d, t @ t]), both[:, inside], both[:, around]
 
 
-def _judge(parts: list[tuple[NDArray[np.float64], Floats, Floats]]) -> tuple[float, float, float]:
+def _judge(parts: list[tuple[Floats, Floats32, Floats32]]) -> tuple[float, float, float]:
     """Return correlation and slope of d by t, and the part of the excess that lines do not fill."""
     sums, inside, around = zip(*parts, strict=True)
     across, of_d, of_t = np.sum(sums, axis=0)

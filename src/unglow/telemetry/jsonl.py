@@ -11,18 +11,28 @@ import contextlib
 import json
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from unglow.core.process import boot_id, host, read_start_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 
+T = TypeVar("T")
 SCHEMA = 1
+COLUMNS = (
+    *("t", "rss", "pss", "cpu", "read", "written"),
+    *("threads", "processes", "state", "peak", "available"),
+    *("file", "shmem", "swap", "runnable"),
+)
+"""Values of a sample in an attempt's file."""
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 SUFFIX = ".jsonl"
+MEMORY = "memory"
+"""Reason of a stall: the job waits to start until the machine has memory."""
 # Whatever the umask: `unglow resume` trusts a file only if its owner alone can write it.
 MODE = 0o644
 # Variables in which schedulers put the id of a job.
@@ -70,13 +80,10 @@ class LineFile:
 
     def write(self, content: dict[str, Any] | list[Any]) -> None:
         """Append a line."""
-        self.write_all([content])
-
-    def write_all(self, contents: Sequence[dict[str, Any] | list[Any]]) -> None:
-        """Append lines, together."""
-        if self._descriptor is None or not contents:
+        if self._descriptor is None:
             return
-        line = b"".join(map(_line, contents))
+        # ASCII, for what else ends a line in Unicode, and for file names that are not text at all
+        line = json.dumps(content, separators=(",", ":"), default=str).encode("ascii") + b"\n"
         if self._torn:  # on a new line, so that only the line that was cut is lost
             line = b"\n" + line
         try:
@@ -100,11 +107,6 @@ class LineFile:
         warn, self._warn = self._warn, None
         if warn is not None:
             warn(f"telemetry is lost: {self.path} could not be written ({error.strerror})")
-
-
-def _line(content: dict[str, Any] | list[Any]) -> bytes:
-    # ASCII, for what else ends a line in Unicode, and for file names that are not text at all
-    return json.dumps(content, separators=(",", ":"), default=str).encode("ascii") + b"\n"
 
 
 # Lines of ours are nested in fewer levels, and numbers of ours are smaller: of bytes, of seconds
@@ -135,6 +137,11 @@ def parse_rows(lines: list[bytes]) -> list[list[Any]]:
     except (ValueError, RecursionError):
         pass
     return [row for row in map(parse_line, lines) if isinstance(row, list)]
+
+
+def text(value: object) -> str:
+    """Return a text; empty for null."""
+    return "" if value is None else str(value)
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -200,3 +207,28 @@ def _no_number(_: str) -> None:
 def _finite(text: str) -> float | None:
     value = float(text)
     return value if math.isfinite(value) else None
+
+
+_AS = {
+    "str": text,
+    "int": whole_number,
+    "float": moment,
+    "float | None": number,
+    "tuple[str, ...]": strings,
+    "Mapping[str, str]": texts,
+    "Mapping[str, Any]": mapping,
+}
+
+
+def read_as(kind: type[T], line: Mapping[str, Any], **more: Any) -> T:
+    """Return a record of the values of a line that have the names and types of its fields.
+
+    ``more`` are other values. What a value cannot be, or a line lacks, is taken as unknown.
+    """
+    known = {
+        one.name: _AS[str(one.type)](line.get(one.name))
+        for one in fields(kind)  # type: ignore[arg-type]
+        if one.name in line or (one.default is MISSING and one.default_factory is MISSING)
+        if one.name not in more and str(one.type) in _AS
+    }
+    return kind(**known, **more)

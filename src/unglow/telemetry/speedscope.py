@@ -43,7 +43,7 @@ class Profile:
     Attributes
     ----------
     bin_s
-        Width of a bin, s; 0 if it is not known when stacks were seen: all are in bin 0.
+        Width of a bin, s.
     times
         Seconds by stack, and by number of the bin.
     """
@@ -59,20 +59,20 @@ class Profile:
 
     def add(self, stack: Stack, end: float, seconds: float) -> None:
         """Add a stack that was seen for some seconds, up to ``end``, s since its start."""
-        while self.bin_s and end >= MOST_BINS * self.bin_s:
+        while end >= MOST_BINS * self.bin_s:
             self.merge_bins()
         start = max(0.0, end - seconds)
-        first, last = (int(t / self.bin_s) if self.bin_s else 0 for t in (start, end))
+        first, last = (int(t / self.bin_s) for t in (start, end))
         if first == last:
-            self.put(stack, first, seconds)
+            self.add_to_bin(stack, first, seconds)
             return
         rate = seconds / (end - start)
         for number in range(first, last + 1):
             inside = min(end, (number + 1) * self.bin_s) - max(start, number * self.bin_s)
             if inside > 0:
-                self.put(stack, number, rate * inside)
+                self.add_to_bin(stack, number, rate * inside)
 
-    def put(self, stack: Stack, number: int, seconds: float) -> None:
+    def add_to_bin(self, stack: Stack, number: int, seconds: float) -> None:
         """Add seconds of a stack to a bin."""
         bins = self.times.setdefault(stack, {})
         bins[number] = bins.get(number, 0.0) + seconds
@@ -83,7 +83,7 @@ class Profile:
         times, self.times = self.times, {}
         for stack, bins in times.items():
             for number, seconds in bins.items():
-                self.put(stack, number // 2, seconds)
+                self.add_to_bin(stack, number // 2, seconds)
 
 
 def write_profile(path: Path, exporter: str, profile: Profile) -> None:
@@ -122,27 +122,20 @@ def write_profile(path: Path, exporter: str, profile: Profile) -> None:
 
 def read_profile(path: Path) -> Profile:
     """Read how long each stack was seen; nothing from a file that is missing or no profile."""
-    found = Profile(0.0)
     try:
         content = parse_line(files.read_file(path))
         frames = [
             Frame(str(f["name"]), str(f["file"]), int(f["line"]))
             for f in content["shared"]["frames"]
         ]
-        stacks = [
-            (tuple(frames[k] for k in stack), moment(s))
-            for one in content["profiles"]
-            for stack, s in zip(one["samples"], one["weights"], strict=True)
-        ]
-        timed = content.get("unglow", {})
-        found.bin_s = moment(timed.get("bin_s"))
-        # profiles of other programs, and of earlier versions, do not say when
-        binned = timed["bins"] if found.bin_s else [[[0, seconds]] for _, seconds in stacks]
-        for (stack, _), bins in zip(stacks, binned, strict=True):
+        found = Profile(moment(content["unglow"]["bin_s"]) or _BIN_S)
+        stacks = [stack for one in content["profiles"] for stack in one["samples"]]
+        for stack, bins in zip(stacks, content["unglow"]["bins"], strict=True):
+            calls = tuple(frames[k] for k in stack)
             for number, seconds in bins:
-                found.put(stack, min(int(moment(number)), MOST_BINS - 1), moment(seconds))
+                found.add_to_bin(calls, min(int(moment(number)), MOST_BINS - 1), moment(seconds))
     except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError):
-        return Profile(0.0)
+        return Profile()
     return found
 
 

@@ -14,6 +14,7 @@ from unglow.transform.matrix import (
 from unglow.transform.transform import (
     FIELD_FILE,
     LandmarkResiduals,
+    LocalError,
     Quantiles,
     ResidualShift,
     Transform,
@@ -23,6 +24,7 @@ from unglow.transform.transform import (
 __all__ = [
     "FIELD_FILE",
     "LandmarkResiduals",
+    "LocalError",
     "Quantiles",
     "ResidualShift",
     "Transform",

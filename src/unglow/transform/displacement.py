@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from unglow.core.arrays import Array, Floats, Floats32, Ints
     from unglow.core.windows import Window
 
-    Floats = NDArray[np.float64]
     _Basis = Callable[[Floats], Floats]
 
 IMAGES = ("post", "pre")
@@ -143,13 +143,13 @@ class Strips:
             "offsets_px": [[float(v) for v in row] for row in self.offsets],
         }
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Return arrays that `from_arrays` takes."""
         kind = np.array([IMAGES.index(self.image), ALONG.index(self.along)], dtype=np.int64)
         return dict(zip(_ARRAYS, (self.frame, kind, self.seams, self.offsets), strict=True))
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Strips | None:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Strips | None:
         """Build from what `arrays` gave; None if there is nothing of it."""
         if _ARRAYS[0] not in arrays:
             return None
@@ -176,9 +176,7 @@ class Displacement:
 
     spacing_px: int
     coefficients: Floats
-    error_px: NDArray[np.float32] = field(
-        default_factory=lambda: np.zeros((0, 0), dtype=np.float32)
-    )
+    error_px: Floats32 = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     strips: Strips | None = None
 
     def __post_init__(self) -> None:
@@ -366,7 +364,7 @@ def slopes(t: Floats) -> Floats:
     return np.stack([-(rest**2) / 2, 1.5 * t**2 - 2 * t, 2 * rest - 1.5 * rest**2, t**2 / 2])
 
 
-def find_cells(positions: ArrayLike, spacing: int, count: int) -> tuple[NDArray[np.int64], Floats]:
+def find_cells(positions: ArrayLike, spacing: int, count: int) -> tuple[Ints, Floats]:
     """First of the four control points of each position, and the fraction beyond its knot."""
     inside = np.clip(np.asarray(positions, dtype=np.float64), 0, spacing * (count - 3))
     first = np.minimum(np.nan_to_num(inside) // spacing, count - SUPPORT).astype(np.int64)

@@ -29,12 +29,11 @@ from unglow.core.files import number_lines, read_text, split
 from unglow.core.printable import escape_formula, unescape_formula
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from unglow.core.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 BOTH = (("post_x", "post_y"), ("pre_x", "pre_y"))
 """Columns of a table of both images."""
@@ -49,13 +48,6 @@ clicks that are off by a few px turn the map by degrees."""
 _AXIS = re.compile(r"axis-\d+")
 _MICRO = str.maketrans("μ", "µ")  # two letters that look the same
 _ROLES = ("post", "pre")
-
-
-class Where(Protocol):
-    """What says for a sentence where landmarks are."""
-
-    def __call__(self, *points: int) -> str:
-        """Name the place of one or two points, by their index, or that of all."""
 
 
 class Frame(Protocol):
@@ -99,7 +91,7 @@ class _Table:
     separator: str
     rows: tuple[tuple[int, dict[str, str]], ...]
 
-    def where(self, *rows: int) -> str:
+    def locate(self, *rows: int) -> str:
         """Say where these rows are, one or two, or the entire table."""
         lines = [str(self.rows[k][0]) for k in rows]
         word = "" if not rows else f", line{'s' * (len(rows) > 1)} "
@@ -163,7 +155,7 @@ def read_landmarks(files: Sequence[Path], post: Frame, pre: Frame) -> Landmarks:
         points = [_read_one(table, frame) for table, frame in zip(tables, (post, pre), strict=True)]
         order, names = _pair_rows(*tables)
     for role, table, frame, found in zip(_ROLES, tables, (post, pre), points, strict=True):
-        check_points(role, found, frame, table.where)
+        check_points(role, found, frame, table.locate)
     return Landmarks(points[0], points[1][order], names)
 
 
@@ -190,9 +182,8 @@ def _read(path: Path) -> _Table:
 
 def _describe_formats() -> str:
     return (
-        "landmarks are a CSV with axis-0 and axis-1 (a Points layer of napari), Centroid X and "
-        "Centroid Y in px or µm, or x and y (points of QuPath) for each image, or one with post_x, "
-        "post_y, pre_x and pre_y for both."
+        "landmarks are a CSV with post_x, post_y, pre_x and pre_y, or one for each image. Those "
+        "have axis-0 and axis-1 (napari), Centroid X and Centroid Y, or x and y (QuPath)."
     )
 
 
@@ -278,7 +269,7 @@ def _pair_rows(post: _Table, pre: _Table) -> tuple[list[int], tuple[str, ...]]:
     return list(range(len(names))), tuple(str(k + 1) for k in range(len(names)))
 
 
-def check_points(role: str, points: Floats, frame: Frame, where: Where) -> None:
+def check_points(role: str, points: Floats, frame: Frame, where: Callable[..., str]) -> None:
     """Raise `InputError` for points that cannot be landmarks of an image.
 
     Parameters

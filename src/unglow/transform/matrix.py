@@ -14,12 +14,13 @@ from unglow.core.files import read_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from unglow.core.arrays import Bools, Floats
     from unglow.transform.landmarks import Frame
 
 
-def apply_matrix(matrix: NDArray[np.float64], points_xy: ArrayLike) -> NDArray[np.float64]:
+def apply_matrix(matrix: Floats, points_xy: ArrayLike) -> Floats:
     """Apply a 3 x 3 matrix to (N, 2) points (x, y); NaN where a point goes beyond the horizon."""
     points = np.asarray(points_xy, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 2:
@@ -31,7 +32,7 @@ def apply_matrix(matrix: NDArray[np.float64], points_xy: ArrayLike) -> NDArray[n
     return np.stack([u / w, v / w], axis=1)
 
 
-def jacobians(matrix: NDArray[np.float64], points_xy: NDArray[np.float64]) -> NDArray[np.float64]:
+def jacobians(matrix: Floats, points_xy: Floats) -> Floats:
     """Return the derivatives of a matrix's map at points (N, 2) (x, y): differences over one px.
 
     They are exact for an affine map; for a homography with the last row (g, h, 1) they are off by
@@ -49,7 +50,7 @@ def jacobians(matrix: NDArray[np.float64], points_xy: NDArray[np.float64]) -> ND
     return np.stack(sides, axis=2)
 
 
-def inside_frame(points: NDArray[np.float64], shape: tuple[int, int]) -> NDArray[np.bool_]:
+def inside_frame(points: Floats, shape: tuple[int, int]) -> Bools:
     """Mark the points (N, 2) (x, y) that are on a pixel of a frame (rows, columns), (N,).
 
     A pixel reaches half a px beyond its centre; NaN is on none.
@@ -58,19 +59,19 @@ def inside_frame(points: NDArray[np.float64], shape: tuple[int, int]) -> NDArray
     return np.asarray(((points >= -0.5) & (points <= last)).all(axis=1), dtype=np.bool_)
 
 
-def convert_to_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
+def convert_to_level(matrix: Floats, level: int) -> Floats:
     """Convert a level-0 matrix into the pixels of pyramid ``level`` (of both images)."""
     up = to_level0(level)
     return np.linalg.inv(up) @ matrix @ up
 
 
-def from_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
+def from_level(matrix: Floats, level: int) -> Floats:
     """Convert a matrix in the pixels of pyramid ``level`` (of both images) into a level-0 one."""
     up = to_level0(level)
     return up @ matrix @ np.linalg.inv(up)
 
 
-def convert_levels(matrix: NDArray[np.float64], post: int, pre: int) -> NDArray[np.float64]:
+def convert_levels(matrix: Floats, post: int, pre: int) -> Floats:
     """Convert a level-0 matrix into px of a pyramid level of ``post`` and one of ``pre``.
 
     Negative levels convert back.
@@ -79,7 +80,7 @@ def convert_levels(matrix: NDArray[np.float64], post: int, pre: int) -> NDArray[
     return np.asarray(moved / moved[2, 2], dtype=np.float64)
 
 
-def to_level0(level: int) -> NDArray[np.float64]:
+def to_level0(level: int) -> Floats:
     """Return the 3 x 3 matrix from pixels of a pyramid level to level-0 pixels.
 
     That of a negative level leads back.
@@ -96,12 +97,12 @@ _LARGEST = 1e12
 _LEAST_AREA = 1e-6
 """Least change of area of a matrix that maps post onto an area."""
 _FORMATS = (
-    "an initial transform is a 3 x 3 matrix from post (x, y, 1) to pre in px, as a JSON list "
-    "of rows, as text with three numbers in each of three lines, or in a transform.json"
+    "an initial transform is a 3 x 3 matrix from post (x, y, 1) to pre in px: a JSON list of "
+    "rows, three lines of three numbers, or a transform.json"
 )
 
 
-def read_initial(path: Path, post: Frame, pre: Frame) -> NDArray[np.float64]:
+def read_initial(path: Path, post: Frame, pre: Frame) -> Floats:
     """Read a matrix from post (x, y, 1) to pre (x, y, 1), level-0 px, pixel centres at integers.
 
     Parameters
@@ -150,7 +151,7 @@ def _parse_transform(path: Path, content: dict[str, Any], post: Frame, pre: Fram
     return content.get("matrix")
 
 
-def _parse_numbers(path: Path, content: Any) -> NDArray[np.float64]:
+def _parse_numbers(path: Path, content: Any) -> Floats:
     try:
         matrix = np.array(content, dtype=np.float64)
     except (OverflowError, TypeError, ValueError) as error:
@@ -166,7 +167,7 @@ def _parse_numbers(path: Path, content: Any) -> NDArray[np.float64]:
     return matrix
 
 
-def _check_reaches_pre(path: Path, matrix: NDArray[np.float64], post: Frame, pre: Frame) -> None:
+def _check_reaches_pre(path: Path, matrix: Floats, post: Frame, pre: Frame) -> None:
     """Raise for a matrix that sends no point of post into pre."""
     rows, cols = post.shape
     x, y = np.meshgrid(np.linspace(0, cols - 1, _SAMPLES), np.linspace(0, rows - 1, _SAMPLES))

@@ -20,8 +20,7 @@ from unglow.core.windows import Window, grid
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Array, Floats, Floats32
     from unglow.transform.displacement import Displacement
     from unglow.transform.transform import Transform
 
@@ -38,12 +37,12 @@ _FAR_PX = 1e4
 
 
 def warp_window(
-    read_pre: Callable[[Window], NDArray[Any]],
+    read_pre: Callable[[Window], Array],
     pre_shape: tuple[int, int],
     transform: Transform,
     window: Window,
-    out: NDArray[np.float32] | None = None,
-) -> NDArray[np.float32]:
+    out: Floats32 | None = None,
+) -> Floats32:
     """Resample pre at the positions of a window of post, which may leave the image.
 
     Parameters
@@ -67,13 +66,13 @@ def warp_window(
 
 
 def warp_matrix(
-    read_pre: Callable[[Window], NDArray[Any]],
+    read_pre: Callable[[Window], Array],
     pre_shape: tuple[int, int],
-    matrix: NDArray[np.float64],
+    matrix: Floats,
     window: Window,
     field: Displacement | None = None,
-    out: NDArray[np.float32] | None = None,
-) -> NDArray[np.float32]:
+    out: Floats32 | None = None,
+) -> Floats32:
     """Like `warp_window`, for a bare 3 x 3 matrix from post to pre, and a field if there is one."""
     if out is None:
         out = np.empty(window.shape, dtype=np.float32)
@@ -86,10 +85,10 @@ def warp_matrix(
 
 
 def _warp_into(
-    out: NDArray[np.float32],
-    read_pre: Callable[[Window], NDArray[Any]],
+    out: Floats32,
+    read_pre: Callable[[Window], Array],
     pre_shape: tuple[int, int],
-    matrix: NDArray[np.float64],
+    matrix: Floats,
     field: Displacement | None,
     window: Window,
     limit: int,
@@ -115,7 +114,7 @@ def _warp_into(
 
 
 def source_window(
-    matrix: NDArray[np.float64],
+    matrix: Floats,
     field: Displacement | None,
     window: Window,
     pre_shape: tuple[int, int],
@@ -148,15 +147,15 @@ def source_window(
 
 
 def catmull_rom(
-    source: NDArray[np.float32],
+    source: Floats32,
     source_y0: int,
     source_x0: int,
     pre_rows: int,
     pre_cols: int,
-    matrix: NDArray[np.float64],
+    matrix: Floats,
     window_y0: int,
     window_x0: int,
-    out: NDArray[np.float32],
+    out: Floats32,
     field: Displacement | None = None,
 ) -> None:
     """Fill ``out`` with Catmull-Rom samples of ``source`` (compiled, releases the GIL).
@@ -203,7 +202,7 @@ def catmull_rom(
     )
 
 
-def map_arguments(matrix: NDArray[np.float64], field: Displacement | None) -> tuple[Any, ...]:
+def map_arguments(matrix: Floats, field: Displacement | None) -> tuple[Any, ...]:
     """Return what kernels take of a map: matrix, field and strips.
 
     ``matrix`` (3, 3) float64 has no gaps, and matrix[2, 2] = 1; the strips are those of the field.

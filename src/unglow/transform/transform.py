@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -20,14 +20,15 @@ from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.levels import DETAILS
 from unglow.core.reasons import Sentence, to_json
-from unglow.core.records import RecordError, read_record, to_record
+from unglow.core.records import RecordError, read_record, to_plain, to_record
 from unglow.transform.matrix import apply_matrix, convert_levels
 
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from unglow.core.arrays import Floats, Floats32
     from unglow.transform.displacement import Displacement
 
 VERSION = 1
@@ -42,6 +43,7 @@ _LONGEST = 1 << 31
 """Sides of images are shorter, px."""
 _LENGTHS = ("residual_px", "error_px", "forward_backward_px")
 _NUMBERS = ("overlap", "scale", "rotation_deg")
+_MORE = ("landmarks", "residual_shift", "local_error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class ResidualShift:
     blocks: int
 
     @classmethod
-    def from_residuals(cls, left: NDArray[np.float64]) -> ResidualShift:
+    def from_residuals(cls, left: Floats) -> ResidualShift:
         """Return the shift that blocks show: measured minus mapped positions (N, 2) (x, y), px."""
         if not len(left):
             return cls(math.nan, math.nan, math.nan, 0)
@@ -108,6 +110,22 @@ class ResidualShift:
     def is_certain(self) -> bool:
         """Whether it is not zero within twice its error."""
         return self.length_px > 2 * self.error_px
+
+
+@dataclass(frozen=True, slots=True)
+class LocalError:
+    """Error of a map that is followed well but for some places, on a grid over post.
+
+    Attributes
+    ----------
+    spacing_px
+        Distance of the points; the first one is the middle of the first square of this side.
+    px
+        Root mean square of the error at each point, rows of columns, px.
+    """
+
+    spacing_px: Annotated[float, Meta(gt=0)]
+    px: tuple[Annotated[tuple[float, ...], Meta(min_length=1)], ...]
 
 
 _Number = float | None
@@ -155,8 +173,11 @@ class _File(msgspec.Struct, rename={"source": "from"}):
     source: str = ""
     landmarks: LandmarkResiduals | None = None
     residual_shift: ResidualShift | None = None
+    local_error: LocalError | None = None
 
     def __post_init__(self) -> None:
+        if self.local_error is not None and len({len(row) for row in self.local_error.px}) != 1:
+            raise ValueError("the rows of local_error differ in length")
         if (self.matrix is None) != (self.status == "failed"):
             raise ValueError("status and matrix contradict each other")
         if self.matrix is not None and not abs(np.linalg.det(self.matrix)) > 0:
@@ -205,13 +226,15 @@ class Transform:
         The dye whose map this is; empty for a map of its own.
     residual_shift
         What the images say against a map that was declared to move nothing; else None.
+    local_error
+        Of a map without a field that some places do not follow; None where it is one everywhere.
     """
 
     status: Status
     post_shape: tuple[int, int]
     pre_shape: tuple[int, int]
     reasons: tuple[str, ...] = ()
-    matrix: NDArray[np.float64] = None  # type: ignore[assignment]  # set in __post_init__
+    matrix: Floats = None  # type: ignore[assignment]  # set in __post_init__
     model: str = ""
     displacement: Displacement | None = None
     residual_px: Quantiles = Quantiles()
@@ -229,10 +252,11 @@ class Transform:
     landmarks: LandmarkResiduals | None = None
     source: str = ""
     residual_shift: ResidualShift | None = None
+    local_error: LocalError | None = None
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        given: NDArray[np.float64] | None = self.matrix
+        given: Floats | None = self.matrix
         matrix = np.full((3, 3), np.nan) if given is None else np.array(given, dtype=np.float64)
         if matrix.shape != (3, 3):
             raise ValueError(f"a transform needs a 3 x 3 matrix, not {matrix.shape}")
@@ -243,6 +267,26 @@ class Transform:
     def turn_error(self) -> float:
         """Median error of the map as a rotation about the centre (rad), or as a relative scale."""
         return self.error_px.median / (0.5 * math.hypot(*self.post_shape))
+
+    @property
+    def usual_error_px(self) -> float:
+        """Error of the map but for places that do not follow it; where none stand out, its p95."""
+        local = self.local_error
+        return self.error_px.p95 if local is None else float(np.median(np.concatenate(local.px)))
+
+    @property
+    def error_grid(self) -> tuple[Floats32, float, float] | None:
+        """Error of the map on a grid over post: values (rows, columns), px, and where they are.
+
+        That is the distance of its points, and x and y of the first one. None where the error is
+        one everywhere.
+        """
+        field, local = self.displacement, self.local_error
+        if field is not None and field.error_px.size:
+            return field.error_px, field.spacing_px, -field.spacing_px
+        if local is None:
+            return None
+        return np.array(local.px, dtype=np.float32), local.spacing_px, (local.spacing_px - 1) / 2
 
     @property
     def has_failed(self) -> bool:
@@ -282,7 +326,7 @@ class Transform:
         """The model as people read it, such as ``affine + field``."""
         return self.model + (" + field" if self.displacement is not None else "")
 
-    def map(self, points_xy: ArrayLike) -> NDArray[np.float64]:
+    def map(self, points_xy: ArrayLike) -> Floats:
         """Map post to pre coordinates.
 
         Parameters
@@ -299,7 +343,7 @@ class Transform:
             mapped if self.displacement is None else mapped + self.displacement.evaluate(points_xy)
         )
 
-    def inverse_map(self, points_xy: ArrayLike) -> NDArray[np.float64]:
+    def inverse_map(self, points_xy: ArrayLike) -> Floats:
         """Map pre to post coordinates, (N, 2) to (N, 2) float64; NaN for a failed transform.
 
         With a field this is a fixed point, to within 1e-6 px; NaN where there is none.
@@ -321,9 +365,11 @@ class Transform:
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``transform.json``, in its order; NaN becomes None.
 
-        ``from``, ``landmarks`` and ``residual_shift`` are there only where there are any.
+        ``from``, ``landmarks``, ``residual_shift`` and ``local_error`` are there only where there
+        are any.
         """
-        failed, left = not np.isfinite(self.matrix).all(), self.residual_shift
+        failed = not np.isfinite(self.matrix).all()
+        more = {name: getattr(self, name) for name in _MORE}
         return {
             "version": self.version,
             "status": self.status,
@@ -341,8 +387,7 @@ class Transform:
                 **_numbers(significance=self.significance, margin=self.margin),
             },
             **({"from": self.source} if self.source else {}),
-            **({} if self.landmarks is None else {"landmarks": asdict(self.landmarks)}),
-            **({} if left is None else {"residual_shift": asdict(left)}),
+            **{name: to_plain(one) for name, one in more.items() if one is not None},
             "post_shape": [int(n) for n in self.post_shape],
             "pre_shape": [int(n) for n in self.pre_shape],
         }
@@ -353,7 +398,7 @@ class Transform:
         Each file appears under its name only when it is complete.
         """
         if self.displacement is not None:
-            from unglow.transform import displacement  # noqa: PLC0415 (most transforms need none)
+            from unglow.transform import displacement  # most transforms need none
 
             displacement.save(Path(path).parent / FIELD_FILE, self.displacement)
         write_json(Path(path), self.to_dict())
@@ -383,7 +428,7 @@ def from_content(path: str | os.PathLike[str], content: dict[str, Any]) -> Trans
     try:
         stored = to_record(content, _File)
     except RecordError as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     return _make_transform(stored, read_field(Path(path), content))
 
 
@@ -398,11 +443,11 @@ def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration first.") from None
     except RecordError as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     return content
 
 
-def _damaged(path: str | os.PathLike[str], error: RecordError | str) -> InputError:
+def _damage_error(path: str | os.PathLike[str], error: RecordError | str) -> InputError:
     return InputError(
         f"{path} is not a whole transform ({error}): delete it and run the registration again."
     )
@@ -413,12 +458,13 @@ def read_field(path: Path, content: dict[str, Any]) -> Displacement | None:
     entry = content["displacement"]
     if entry is None:
         return None
-    from unglow.transform import displacement  # noqa: PLC0415 (most transforms need none)
+    from unglow.transform import displacement  # most transforms need none
 
-    folder = path.parent / DETAILS if entry["path"] == FIELD_FILE else path.parent
-    field = displacement.load(folder / PurePath(entry["path"]).name)
+    if entry["path"] != FIELD_FILE:
+        raise _damage_error(path, f"its field is {FIELD_FILE}, not {entry['path']}")
+    field = displacement.load(path.parent / FIELD_FILE)
     if field is None or field.digest != entry["sha256"]:
-        raise _damaged(path, f"the field in {entry['path']} is another one")
+        raise _damage_error(path, f"the field in {entry['path']} is another one")
     return field
 
 
@@ -452,8 +498,7 @@ def _make_transform(stored: _File, displacement: Displacement | None) -> Transfo
         coarse_method=stored.coarse.method,
         significance=_float(stored.coarse.significance),
         margin=_float(stored.coarse.margin),
-        landmarks=stored.landmarks,
-        residual_shift=stored.residual_shift,
+        **{name: getattr(stored, name) for name in _MORE},
         source=stored.source,
         post_shape=stored.post_shape,
         pre_shape=stored.pre_shape,

@@ -13,56 +13,96 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import resolve_links
 from unglow.core.progress import track_progress
-from unglow.io.pair_plan import ROLES
+from unglow.images.channels import plan_layouts
+from unglow.images.pair_plan import ROLES
 from unglow.photometry.gain.scale import METHODS
+from unglow.results.slide_files import SUBTRACTION
 from unglow.review.regions import read_regions
+from unglow.telemetry.reading.pairs import reasons_of
 from unglow.transform.landmarks import read_landmarks
 from unglow.transform.matrix import read_initial
 from unglow.workflow import config as configuration
 from unglow.workflow.config import SECTIONS, override, variants
-from unglow.workflow.header_cache import (
-    CACHE,
-    HeaderCache,
-    channel_of,
-    headers_of,
-    layouts,
-    pixel_size_note,
-)
-from unglow.workflow.samples import (
+from unglow.workflow.header_cache import CACHE, HeaderCache, channel_of, headers_of, pixel_size_note
+from unglow.workflow.samples.discovery import discover
+from unglow.workflow.samples.naming import placeholder_in
+from unglow.workflow.samples.pair import (
     Discovery,
     Pair,
     Problem,
+    choose_keys,
     describe_repeated,
-    discover,
     map_sources,
-    read_sheet,
 )
-from unglow.workflow.samples.naming import placeholder_in
-from unglow.workflow.samples.pair import choose_keys
-from unglow.workflow.slides import find_refused, marker_pairs, read_slides
+from unglow.workflow.samples.sheet import read_sheet
 from unglow.workflow.stage_table import Outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, NoReturn
 
-    from unglow.io.tiff import TiffHeader
-    from unglow.io.zarr import StoreLayout
+    from unglow.images.slide_plan import KnownSlide
+    from unglow.images.tiff import TiffHeader
+    from unglow.images.zarr import StoreLayout
+    from unglow.memory import Demand
     from unglow.photometry.gain.scale import ScaleSettings
     from unglow.workflow.config import Variant
     from unglow.workflow.settings import Settings
-    from unglow.workflow.slides import KnownSlide
 
     Wildcards = Mapping[str, str]
 
-DEFAULT_SHEET = Path("config") / "samples.tsv"
+SHEET = Path("config") / "samples.tsv"
 # The most problems that are listed where there is no pair at all.
 _LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSlides:
+    """Slides that can be used, and pairs of their markers with headers, post and pre; problems."""
+
+    slides: dict[str, KnownSlide] = field(default_factory=dict)
+    pairs: list[Pair] = field(default_factory=list)
+    headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+class SlideRules(NamedTuple):
+    """What a run asks of slides: `unglow.slides.rules.SLIDES`, or `NO_SLIDES`, which skips them.
+
+    Commands and rules choose one of the two, so that nothing else imports the wing of slides. Each
+    function of a job is given its slide and rule.
+    """
+
+    find: Callable[[Discovery, Settings, HeaderCache], FoundSlides]
+    demand_of: Callable[[KnownSlide, Settings, str, float], Demand]
+    disk_mb: Callable[[KnownSlide, Settings, str], int]
+    work_mpx: Callable[[KnownSlide, str], float]
+
+
+def _skip_slides(discovery: Discovery, *_: object) -> FoundSlides:
+    sentence = "is a slide of many channels, which unglow cannot read without unglow.slides."
+    problems = [
+        Problem(f"{one.name} {sentence}", "slide", one.name, None, one.images)
+        for one in discovery.slides
+    ]
+    return FoundSlides(problems=problems)
+
+
+def _refuse_job(*_: object) -> NoReturn:
+    raise NotImplementedError
+
+
+NO_SLIDES = SlideRules(_skip_slides, _refuse_job, _refuse_job, _refuse_job)
+
+
+def find_refused(results: Path, names: Iterable[str]) -> frozenset[str]:
+    """Return those of some slides whose subtraction was refused the last time."""
+    return frozenset(n for n in names if reasons_of(results / n / SUBTRACTION) is not None)
 
 
 @dataclass(frozen=True)
@@ -83,6 +123,7 @@ class Batch:
     refused: frozenset[str] = frozenset()
     """Slides whose subtraction was refused the last time: they have no corrected image."""
     _layouts: dict[tuple[str, ...], dict[str, StoreLayout]] = field(default_factory=dict)
+    slide_rules: SlideRules = NO_SLIDES
     chosen: frozenset[tuple[str, str]] | None = None
     """Keys that the config key `only` names; None for all."""
     first_same: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
@@ -91,11 +132,17 @@ class Batch:
 
     @classmethod
     def load(
-        cls, config: Mapping[str, Any], directory: Path | None = None, *, is_watched: bool = False
+        cls,
+        config: Mapping[str, Any],
+        directory: Path | None = None,
+        slide_rules: SlideRules = NO_SLIDES,
+        *,
+        is_watched: bool = False,
     ) -> Batch:
         """Read the configuration, find the pairs and look at every header.
 
-        Relative paths start from ``directory``; from the current one if it is None. With
+        Relative paths start from ``directory``; from the current one if it is None. Slides are
+        skipped without `unglow.slides.rules.SLIDES`, the ``slide_rules`` that read them. With
         ``is_watched``, say on standard error how far that is if it takes some seconds.
 
         Raises
@@ -113,21 +160,16 @@ class Batch:
         pairs: dict[tuple[str, str], Pair] = {}
         headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = {}
         problems = list(discovery.problems)
-        notes = [
-            f"config key '{key}' no longer changes anything: remove it."
-            for key in sorted(configuration.RETIRED & config.keys())
-        ]
-        notes += _idle_keys(settings)
+        notes = _idle_keys(settings)
         scales = _scales(settings)
         channels = [override(settings, v.overrides) for v in variants(settings, "ingestion")]
-        slides, unusable_slides = read_slides(discovery.slides, settings, cache)
-        of_markers = marker_pairs(slides, settings, discovery)
-        found = (*discovery.pairs, *of_markers.pairs)
+        of_slides = slide_rules.find(discovery, settings, cache)
+        slides, found = of_slides.slides, (*discovery.pairs, *of_slides.pairs)
         for pair in track_progress(found, "pairs read") if is_watched else found:
             _check_overridden(pair, settings)
             try:
                 for one in channels:  # each has to be storable
-                    headers[pair.key] = of_markers.headers.get(pair.key) or headers_of(
+                    headers[pair.key] = of_slides.headers.get(pair.key) or headers_of(
                         pair, one, cache
                     )
                 _check_manual(pair, scales)
@@ -137,7 +179,7 @@ class Batch:
             except InputError as error:
                 paths = pair.pre, pair.post
                 problems.append(Problem(str(error), "header", pair.sample, pair.dye, paths))
-        problems += [*unusable_slides, *of_markers.problems]
+        problems += of_slides.problems
         notes += _large_pixels([*chain(*headers.values(), *(s.headers for s in slides.values()))])
         notes += describe_repeated(pairs.values())
         if slides and settings.sweep:
@@ -152,10 +194,10 @@ class Batch:
         if settings.only is not None:
             chosen, problems = choose_keys(settings.only, every, problems)
         if not (every if chosen is None else chosen):
-            raise InputError(_nothing_to_do(source, problems))
+            raise InputError(*_nothing_to_do(source, problems))
         refused = find_refused(base / settings.results, slides)
         facts = tuple(problems), headers, source, tuple(notes), maps_from, slides, refused
-        return cls(settings, pairs, *facts, chosen=chosen)
+        return cls(settings, pairs, *facts, chosen=chosen, slide_rules=slide_rules)
 
     @classmethod
     def without_images(cls, config: Mapping[str, Any]) -> Batch:
@@ -178,6 +220,11 @@ class Batch:
     def variant_count(self) -> int:
         """How many variants each pair has: 1 without a sweep."""
         return math.prod(len(made) for made in self.variants.values())
+
+    @cached_property
+    def planned(self) -> dict[tuple[str, str], list[Any]]:
+        """Jobs by key, once `planned_jobs.jobs_of` has listed them."""
+        return {}
 
     @cached_property
     def keys(self) -> list[tuple[str, str]]:
@@ -218,7 +265,7 @@ class Batch:
         key = *pair.key, wildcards.get("ingestion", "")
         if key not in self._layouts:  # each rule of a pair asks several times
             channel = channel_of(pair, self.variant_settings(wildcards))
-            self._layouts[key] = layouts(*self.headers[pair.key], channel)
+            self._layouts[key] = plan_layouts(*self.headers[pair.key], channel)
         return self._layouts[key][role]
 
     def variant_settings(self, wildcards: Wildcards) -> Settings:
@@ -265,20 +312,20 @@ def find_pairs(settings: Settings, base: Path) -> tuple[Path, Discovery]:
     sheet = settings.samples
     if sheet is not None:
         return base / sheet, read_sheet(base / sheet, base=base)
-    if os.path.exists(base / DEFAULT_SHEET):
-        return base / DEFAULT_SHEET, read_sheet(base / DEFAULT_SHEET, base=base)
+    if os.path.exists(base / SHEET):
+        return base / SHEET, read_sheet(base / SHEET, base=base)
     _refuse_placeholder("raw", settings)
     mapped = bool(settings.multiplexed.backgrounds)
     return base / settings.raw, discover(base / settings.raw, mapped=mapped)
 
 
-def _nothing_to_do(source: Path, problems: list[Problem]) -> str:
-    """Say why there is no pair at all."""
+def _nothing_to_do(source: Path, problems: list[Problem]) -> list[str]:
+    """Say why there is no pair at all, a line for each reason."""
     sentences = [problem.message for problem in problems[:_LISTED]]
     if len(problems) > _LISTED:
         more = len(problems) - _LISTED
         sentences.append(f"... and {more} more; 'unglow survey' lists them all.")
-    return "\n".join([f"no pair can be processed ({source}).", *sentences])
+    return [f"no pair can be processed ({source}).", *sentences]
 
 
 def _refuse_placeholder(key: str, settings: Settings) -> None:
@@ -310,7 +357,8 @@ def _check_apart(results: Path, source: Path, discovery: Discovery) -> None:
         *((pair.post, pair.pre) for pair in discovery.pairs),
         *(slide.images for slide in discovery.slides),
     )
-    place, folders = resolve_links(results), {resolve_links(path.parent) for path in images}
+    place = resolve_links(results)
+    folders = {resolve_links(folder) for folder in {path.parent for path in images}}
     if os.path.isdir(source):
         folders.add(resolve_links(source))
     shared = [folder for folder in folders if folder.is_relative_to(place)]

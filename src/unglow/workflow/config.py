@@ -45,9 +45,6 @@ _NOT_SWEPT = {
 MOST_VARIANTS = 10_000
 """Most variants of a pair in a sweep: parsing takes some seconds then."""
 
-RETIRED = frozenset({"bands"})
-"""Keys of earlier versions that no longer change anything; they are accepted with a note."""
-
 _PATHS = ("container", "raw", "results", "samples")
 # Limits of Linux, with space for the names of files below the results directory.
 _NAME_BYTES, _PATH_BYTES = 255, 3000
@@ -101,8 +98,7 @@ def load(config: Mapping[str, Any]) -> Settings:
     """
     _refuse_circles(config, "the configuration")
     rules = schema_of(Settings)
-    given = {key: value for key, value in config.items() if key not in RETIRED}
-    plain: dict[str, Any] = _convert_all(given, rules)
+    plain: dict[str, Any] = _convert_all(config, rules)
     sweep = plain.get("sweep")
     sweepable = _sweepable(sweep, rules) if sweep else {}
     settings = from_json(Settings, plain)

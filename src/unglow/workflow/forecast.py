@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.telemetry.reading.records import Placed
+    from unglow.telemetry.reading.records import Attempt
     from unglow.workflow.batch import Batch
     from unglow.workflow.schedule import Capacity, Job
 
@@ -136,11 +136,10 @@ def remember_run(results: Path, run_id: str, batch: Batch, executor: str | None 
             add_run(file_of_machine(executor), EarlierRun(run_id, tuple(_group_times(well, batch))))
 
 
-def _group_times(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
+def _group_times(attempts: Sequence[Attempt], batch: Batch) -> list[Times]:
     """Return the times of jobs, those with as much to do (within 10 %) as one."""
     groups: dict[tuple[str, int, str], list[tuple[float, float, float]]] = defaultdict(list)
-    for a in attempts:
-        job = a.attempt
+    for job in attempts:
         mpx = work_mpx(batch, job.rule, job.wildcards)
         parts = split(job)
         took = mpx, parts.computing + parts.moving, job.cpu_s or parts.computing
@@ -292,7 +291,7 @@ class Forecast:
             return text
         wanted = number(self.busy, digits=1)
         processors = f"{wanted} processor{'s' * (wanted != '1')}"
-        return f"{text}; longer while other programs want {processors}"
+        return f"{text}. Longer while other programs want {processors}"
 
 
 def forecast(

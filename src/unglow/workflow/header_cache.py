@@ -13,22 +13,24 @@ from unglow.core.files import write_text
 from unglow.core.printable import printable
 from unglow.core.records import RecordError, read_record, to_plain
 from unglow.core.workflow_files import OWN
-from unglow.io.pair_plan import ROLES
-from unglow.io.raw_header import find_key_file
-from unglow.io.raw_images import read_exposures, read_header
-from unglow.io.tiff import TiffHeader
-from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
-from unglow.workflow.channels import (
+from unglow.images.channels import (
     AUTO,
+    choose_by_headers,
     find_stored_dtype,
+    find_stored_type,
     list_names,
     parse_channels,
     setting_for,
 )
+from unglow.images.pair_plan import ROLES
+from unglow.images.raw_header import find_key_file
+from unglow.images.raw_images import read_exposures, read_header
+from unglow.images.tiff import TiffHeader
+from unglow.images.zarr.layout import DTYPES
 
 if TYPE_CHECKING:
-    from unglow.workflow.channels import ChannelSetting
-    from unglow.workflow.samples import Pair
+    from unglow.images.channels import ChannelSetting
+    from unglow.workflow.samples.pair import Pair
     from unglow.workflow.settings import Settings
 
 CACHE = OWN / "headers.json"
@@ -145,18 +147,13 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
             f"{pair.post} holds {post.dtype} and {pair.pre} holds {pre.dtype}: the two are on "
             "different grey scales; export both with the same bit depth."
         )
+    choose_by_headers({"post": post, "pre": pre}, channel=channel, dye=pair.dye)
     return post, pre
 
 
 def channel_of(pair: Pair, settings: Settings) -> ChannelSetting:
     """Return the channel setting of a pair: its own, or the run's."""
     return pair.channel if pair.channel is not None else str(settings.channel)
-
-
-def find_stored_type(header: TiffHeader, channel: str) -> str:
-    """Return the dtype of the store of an image, from its header and the channel setting alone."""
-    count = sum(not info.alpha for info in header.channels)
-    return find_stored_dtype(header.dtype, count, channel, [info.name for info in header.channels])
 
 
 def check_name(path: Path) -> None:
@@ -167,7 +164,7 @@ def check_name(path: Path) -> None:
             f"the name of '{shown}' is not UTF-8 text, as names from old archives may be: rename "
             "the file."
         )
-    from unglow.workflow.samples.naming import placeholder_in  # noqa: PLC0415 (not in jobs)
+    from unglow.workflow.samples.naming import placeholder_in  # not in jobs
 
     placeholder = placeholder_in(str(path))
     if placeholder is not None:
@@ -206,16 +203,3 @@ def pixel_size_note(header: TiffHeader) -> str:
         f"a pixel of {size:g} um is larger than those of microscopes. Densities per mm² and scale "
         "bars follow from it: correct the pixel size in the file."
     )
-
-
-def layouts(post: TiffHeader, pre: TiffHeader, channel: ChannelSetting) -> dict[str, StoreLayout]:
-    """Return the store layouts of a pair, from the images and the channel setting alone."""
-    of_images = {
-        role: plan_layout(
-            header.shape,
-            find_stored_type(header, setting_for(channel, role)),
-            by_rows=header.preferred == "rows",
-        )
-        for role, header in zip(ROLES, (post, pre), strict=True)
-    }
-    return {**of_images, "derived": plan_layout(post.shape, "float32")}

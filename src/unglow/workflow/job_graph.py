@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
-from unglow.core.machine import disk_free_mb, existing, memory_available_mb
+from unglow.core.machine import disk_free_mb, memory_available_mb
 from unglow.workflow.schedule import Capacity, Job
 
 if TYPE_CHECKING:
@@ -78,11 +78,12 @@ def read_jobs(workflow: Any, describe: Callable[..., Mapping[str, Any] | None]) 
     UnglowError
         This version of Snakemake has another graph.
     """
-    disks = dict[int, str]()
+    disks, here = dict[int, str](), Path.cwd()
 
     @cache
-    def disk_of(directory: str) -> str:
-        place = existing(Path(directory))
+    def disk_of(place: Path) -> str:
+        if not place.exists():
+            return disk_of(place.parent)
         return disks.setdefault(place.stat().st_dev, str(place))
 
     try:
@@ -95,7 +96,7 @@ def read_jobs(workflow: Any, describe: Callable[..., Mapping[str, Any] | None]) 
     jobs = []
     for rule, names, outputs, more in listed:
         known = describe(rule, names, missing=not all(map(os.path.lexists, outputs)))
-        disk = disk_of(str(Path(outputs[0]).parent)) if known and outputs else ""
+        disk = disk_of(Path(here, outputs[0]).parent) if known and outputs else ""
         other = {"rule": rule, "title": " ".join(names.values()) or "the run"}
         jobs.append(Job(**(known or other), **more, disk=disk))
     return jobs

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import RESULT_OF
 from unglow.core.records import to_plain
-from unglow.io.raw_header import find_key_file
+from unglow.images.raw_header import find_key_file
 from unglow.photometry.difference import name_store
 from unglow.photometry.difference_histogram import HISTOGRAM
-from unglow.reporting.marker_rows import SlideEntry
-from unglow.reporting.summary import Entry
-from unglow.results.directory import SLIDE_FILES
+from unglow.results.marker_rows import SlideEntry
+from unglow.results.slide import SLIDE_FILES
+from unglow.results.summary import Entry
 from unglow.review import REVIEW
 from unglow.transform.transform import FIELD_FILE
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.planned_jobs import (
     control_samples,
-    jobs_of_pair,
-    jobs_of_slide,
+    jobs_of,
     main_method,
     manual_gain,
     method_of,
@@ -30,14 +29,13 @@ from unglow.workflow.planned_jobs import (
     variants_of,
     written_methods,
 )
-from unglow.workflow.slides import CANDIDATES_SUFFIX
 from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
+    from unglow.images.channels import ChannelSetting
     from unglow.workflow.batch import Batch
-    from unglow.workflow.channels import ChannelSetting
     from unglow.workflow.settings import Settings
 
     Wildcards = Mapping[str, str]
@@ -138,7 +136,7 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     of slides, whose stain is cells, what is large and bright is no debris: nothing is spoilt.
     """
     settings = dict(sorted(to_plain(batch.variant_settings(wildcards).detect).items()))
-    if wildcards["sample"].endswith(CANDIDATES_SUFFIX):
+    if batch.pair(wildcards).slide is not None:
         settings["spoilt"] = "never"
     if control_samples(batch, wildcards):
         return settings
@@ -286,20 +284,13 @@ def summary_inputs(batch: Batch, _wildcards: Wildcards, results: str) -> list[st
 
     ``results`` is the directory that stands for the pattern of the results.
     """
-    pairs = [key for key in batch.keys if key[1]]
-    made = sorted(file for key in pairs for file in _summarized(batch, *key))
+    pairs = (job for key in batch.keys if key[1] for job in jobs_of(batch, *key))
+    slides = (job for key in batch.keys if not key[1] for job in jobs_of(batch, *key))
+    made = sorted(f for job in pairs for f in job.files if f.endswith(_SUMMARIZED))
     places = (file.removesuffix(_SEARCHED) for file in made if file.endswith(_SEARCHED))
     reviews = (f"{place}/{REVIEW}" for place in places)
     there = (path for path in reviews if Path(path.replace("<results>", results, 1)).is_file())
-    slides = (name for name, dye in batch.keys if not dye)
-    of_slides = (job for name in slides for job in jobs_of_slide(batch, name))
-    slide_files = (file for job in of_slides for file in job.files if file.endswith(_OF_SLIDES))
-    return [*made, *there, *slide_files]
-
-
-def _summarized(batch: Batch, sample: str, dye: str) -> Iterator[str]:
-    for job in jobs_of_pair(batch, sample, dye):
-        yield from (file for file in job.files if file.endswith(_SUMMARIZED))
+    return [*made, *there, *(f for job in slides for f in job.files if f.endswith(_OF_SLIDES))]
 
 
 def summary_entries(batch: Batch, _wildcards: Wildcards, logs: str) -> list[dict[str, Any]]:
@@ -326,9 +317,7 @@ def summary_entries(batch: Batch, _wildcards: Wildcards, logs: str) -> list[dict
         for name, of in slide_markers(batch).items()
         if (name, "") not in batch.others or (results / name).is_dir()
     ]
-    entries += [asdict(SlideEntry(name, of, f"{logs}/{name}")) for name, of in slides]
-    # only where there are some, so that nothing of earlier runs is outdated
-    return [{k: v for k, v in e.items() if v or k not in ("groups", "outdated")} for e in entries]
+    return entries + [asdict(SlideEntry(name, of, f"{logs}/{name}")) for name, of in slides]
 
 
 def slide_markers(batch: Batch) -> dict[str, dict[str, str]]:

@@ -5,37 +5,26 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unglow.core.levels import LEVELS
-from unglow.io.pair_plan import ROLES
-from unglow.io.tiff import remedy
-from unglow.io.tiff.codecs import is_slow
-from unglow.memory import Demand, stages
-from unglow.memory.stages import SLACK, libraries_mb, small
-from unglow.multiplexed.slide import Sample
-from unglow.workflow import slide_memory
+from unglow.images.pair_plan import ROLES
+from unglow.images.tiff import remedy
+from unglow.images.tiff.codecs import is_slow
+from unglow.workflow import stage_memory
 from unglow.workflow.planned_jobs import same_difference_as, same_ratio_as, written_methods
+from unglow.workflow.stage_memory import small
 from unglow.workflow.stage_table import SMALL_MB, STAGES, measured_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from unglow.memory import AnyDemand
+    from unglow.memory import AnyDemand, Demand
     from unglow.workflow.batch import Batch
-    from unglow.workflow.slides import KnownSlide
 
     Wildcards = Mapping[str, str]
 
 
-# A pyramid adds a third, and what compresses worst is a little larger than its px.
-_PYRAMID, _WORST = 4 / 3, 1.02
-# Small files of a slide, and those of each marker (figures, statistics, overviews), MB.
-_SMALL_MB, _MARKER_MB = 2, 3
 # So many pairs, none larger than so many px, are a batch of many small ones.
 _MANY, _SMALL_PX = 4, 1 << 25
-# What drawing holds, MB: a figure, and something of each marker.
-_FIGURE_MB, _DRAWN_MB = 84.0, 3.0
 
 
 def choose_threads(batch: Batch) -> dict[str, int]:
@@ -51,79 +40,12 @@ def choose_threads(batch: Batch) -> dict[str, int]:
     }
 
 
-def channels_at_a_time(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -> int:
-    """Return how many channels a job of a slide works on at a time within ``mb`` of memory."""
-    known = batch.slides[wildcards["sample"]]
-    if rule == "slide_scale":
-        return slide_memory.markers_at_a_time(known, mb)
-    return slide_memory.channels_at_a_time(known, mb, **_corrected_as(batch, rule))
-
-
-def _corrected_as(batch: Batch, rule: str) -> dict[str, Any]:
-    chosen = batch.settings.multiplexed
-    return {"dtype": chosen.dtype, "stores": chosen.output != "tiff" and rule != "slide_part"}
-
-
-def _demand_of_slide(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -> Demand:
-    known, settings = batch.slides[wildcards["sample"]], batch.settings
-    if rule == "slide_register":
-        return slide_memory.register(known, settings.register)
-    if rule == "slide_scale":
-        return slide_memory.measure(known, channels_at_a_time(batch, rule, wildcards, mb))
-    if rule in ("slide_part", "slide_subtract"):
-        joins = rule == "slide_subtract" and known.bands
-        demand = slide_memory.join if joins else slide_memory.subtract
-        at_a_time = channels_at_a_time(batch, rule, wildcards, mb)
-        return demand(known, at_a_time, **_corrected_as(batch, rule))
-    each_marker = _DRAWN_MB * len(known.slide.markers)
-    return Demand(libraries_mb("slide_figures"), 0.0, fixed=SLACK + _FIGURE_MB + each_marker)
-
-
-def _disk_mb_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> int:
-    """Return an upper bound of what a job takes on disk, MB."""
-    known = batch.slides[wildcards["sample"]]
-    small = _SMALL_MB + _MARKER_MB * len(known.slide.markers)
-    settings = batch.settings.multiplexed
-    if rule == "slide_part":
-        return math.ceil(small + _image_mb(known, settings.dtype) / len(known.bands))
-    if rule != "slide_subtract":
-        return small
-    # tiles of a TIFF wait on disk until all are there, or in parts
-    tiff = 1 if known.bands else 2
-    copies = {"tiff": tiff, "both": tiff + 1}.get(settings.output, 1)
-    return math.ceil(small + copies * _image_mb(known, settings.dtype))
-
-
-def _image_mb(known: KnownSlide, dtype: str) -> float:
-    name = known.dtype if dtype == "input" else dtype
-    samples = known.shape[0] * known.shape[1] * len(known.slide.kept)
-    return samples * np.dtype(name).itemsize * _PYRAMID * _WORST / 1e6
-
-
-def _mpx_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> float:
-    """Return what the time of a job grows with, million px: those of all channels at work."""
-    known = batch.slides[wildcards["sample"]]
-    mpx = known.shape[0] * known.shape[1] / 1e6
-    bands = known.bands
-    if rule == "slide_register":
-        return mpx
-    if rule == "slide_part":
-        return mpx * len(known.slide.kept) / len(bands)
-    if rule == "slide_subtract" and bands:
-        return mpx * len(known.slide.kept) * _JOINING
-    if rule == "slide_scale":
-        return math.prod(Sample.of(known.shape).extent) / 1e6 * len(known.slide.markers)
-    return mpx * len(known.slide.kept)
-
-
 # Time limit of jobs on small files, minutes: they take seconds.
 _SHORT_MIN = 5
 # Time limits are this many times what one thread of an idle 2-core machine needs, and two minutes.
 _GENEROUS = 100
 # Time to decode a sample, in the time that a px takes until it is stored; and with slow codecs.
 _DECODING, _SLOW_DECODING = 0.1, 3.5
-# Joining parts of a slide takes this part of the time that making them takes.
-_JOINING = 0.08
 # Exporting a difference that is not written takes as long as this many that are.
 _COMPUTING = 2.0
 
@@ -169,17 +91,17 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     if isinstance(kind, int):
         return kind
     if kind.startswith("slide"):
-        return _disk_mb_of_slide(batch, rule, wildcards)
+        return batch.slide_rules.disk_mb(batch.slides[wildcards["sample"]], batch.settings, rule)
     same = {"difference": same_difference_as, "snr": same_ratio_as}.get(measured_as(rule))
     if same is not None and same(batch, wildcards) is not None:
         return SMALL_MB  # links to the shards of another one
     if kind == "both images":
-        stores = (stages.store_disk_mb(batch.layout(wildcards, role)) for role in ROLES)
+        stores = (stage_memory.store_disk_mb(batch.layout(wildcards, role)) for role in ROLES)
         return sum(stores) + SMALL_MB
     if kind == "candidates":
-        return stages.candidates_disk_mb(batch.layout(wildcards, "derived"))
+        return stage_memory.candidates_disk_mb(batch.layout(wildcards, "derived"))
     layout = batch.layout(wildcards, wildcards.get("role", "derived"))
-    return stages.store_disk_mb(layout)
+    return stage_memory.store_disk_mb(layout)
 
 
 def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
@@ -188,7 +110,7 @@ def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     if not time.per_mpx:
         return _SHORT_MIN
     if rule.startswith("slide_"):
-        mpx = _mpx_of_slide(batch, rule, wildcards)
+        mpx = batch.slide_rules.work_mpx(batch.slides[wildcards["sample"]], rule)
     else:
         mpx = batch.pixels(wildcards) / 1e6
     if rule == "ingest":  # both images
@@ -205,7 +127,7 @@ def work_mpx(batch: Batch, rule: str, wildcards: Wildcards) -> float:
     if not STAGES[rule].time.per_mpx:
         return 0.0
     if rule.startswith("slide_"):
-        return _mpx_of_slide(batch, rule, wildcards)
+        return batch.slide_rules.work_mpx(batch.slides[wildcards["sample"]], rule)
     if rule == "ingest":
         return sum(_mpx_of_image(batch, {**wildcards, "role": role}) for role in ROLES)
     rows, cols = batch.headers[wildcards["sample"], wildcards["dye"]][0].shape
@@ -231,10 +153,11 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards, mb: float | None = 
     """
     if rule.startswith("slide_"):
         budget = batch.settings.memory_per_job if mb is None else mb
-        return _demand_of_slide(batch, rule, wildcards, budget)
+        known = batch.slides[wildcards["sample"]]
+        return batch.slide_rules.demand_of(known, batch.settings, rule, budget)
     if rule.startswith("export"):
         layout = batch.layout(wildcards, wildcards.get("role", "derived"))
-        return stages.export(layout, computed=_is_computed(batch, wildcards))
+        return stage_memory.export(layout, computed=_is_computed(batch, wildcards))
     name = measured_as(rule)
     return _OF_IMAGES[name](batch, wildcards) if name in _OF_IMAGES else small(name)
 
@@ -243,7 +166,7 @@ def _demand_of_register(batch: Batch, wildcards: Wildcards) -> Demand:
     settings = batch.variant_settings(wildcards).register
     shapes = tuple(h.shape for h in batch.headers[wildcards["sample"], wildcards["dye"]])
     sizes = settings.coarse_px, settings.block_px
-    return stages.register(shapes, *sizes, field=settings.field == "auto")
+    return stage_memory.register(shapes, *sizes, field=settings.field == "auto")
 
 
 def _drawn_bytes(batch: Batch, wildcards: Wildcards) -> int:
@@ -256,19 +179,19 @@ def _drawn_bytes(batch: Batch, wildcards: Wildcards) -> int:
 
 
 _OF_IMAGES: dict[str, Callable[[Batch, Wildcards], AnyDemand]] = {
-    "ingest": lambda batch, names: stages.ingest_both(
+    "ingest": lambda batch, names: stage_memory.ingest_both(
         batch.headers[names["sample"], names["dye"]],
         (batch.layout(names, "post"), batch.layout(names, "pre")),
     ),
     "register": _demand_of_register,
-    "align": lambda batch, names: stages.align(
+    "align": lambda batch, names: stage_memory.align(
         batch.layout(names, "derived"), batch.layout(names, "pre")
     ),
-    "difference": lambda batch, names: stages.difference(batch.layout(names, "derived")),
-    "detect": lambda batch, names: stages.detect(
+    "difference": lambda batch, names: stage_memory.difference(batch.layout(names, "derived")),
+    "detect": lambda batch, names: stage_memory.detect(
         batch.layout(names, "derived"), _drawn_bytes(batch, names)
     ),
-    "snr": lambda batch, names: stages.snr(batch.layout(names, "derived")),
+    "snr": lambda batch, names: stage_memory.snr(batch.layout(names, "derived")),
 }
 """Demands of the stages that work on stores, by rule; the others read small files only."""
 

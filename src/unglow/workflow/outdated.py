@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unglow.core.levels import LEVELS
 from unglow.core.made_with import Lists, find_changes
-from unglow.io.pair_plan import ROLES
+from unglow.images.pair_plan import ROLES
 from unglow.workflow import job_params
 from unglow.workflow.planned_jobs import control_samples, jobs_of
 from unglow.workflow.stage_table import STAGES, name_digests
@@ -45,14 +45,14 @@ class Given(NamedTuple):
     inputs: tuple[OfJob, ...] = ()
 
 
-def _of_settings(section: str, key: str) -> OfJob:
+def _make_getter(section: str, key: str) -> OfJob:
     return lambda batch, _wildcards: getattr(getattr(batch.settings, section), key)
 
 
 _IMAGES = (job_params.slide_images,)
 _WRITTEN = {
     "slide": job_params.slide_record,
-    **{key: _of_settings("multiplexed", key) for key in ("dtype", "rounding")},
+    **{key: _make_getter("multiplexed", key) for key in ("dtype", "rounding")},
 }
 GIVEN = {
     "ingest": Given(
@@ -62,9 +62,9 @@ GIVEN = {
         tuple(partial(job_params.raw_image, role=role) for role in ROLES),
     ),
     "register": Given(
-        14, {"settings": job_params.register_settings}, (job_params.register_inputs,)
+        16, {"settings": job_params.register_settings}, (job_params.register_inputs,)
     ),
-    "align": Given(4),
+    "align": Given(5),
     "scale": Given(14, {"settings": job_params.scale_settings}, (job_params.control_scales,)),
     "difference": Given(7),
     "difference_method": Given(7),
@@ -98,9 +98,9 @@ GIVEN = {
         {
             "slide": job_params.slide_record,
             "settings": job_params.slide_scale_settings,
-            "max_spoilt": _of_settings("detect", "max_spoilt"),
-            "suspect_px": _of_settings("register", "suspect_px"),
-            "several": _of_settings("multiplexed", "several_backgrounds"),
+            "max_spoilt": _make_getter("detect", "max_spoilt"),
+            "suspect_px": _make_getter("register", "suspect_px"),
+            "several": _make_getter("multiplexed", "several_backgrounds"),
         },
         _IMAGES,
     ),
@@ -126,7 +126,7 @@ def inputs_of(batch: Batch, rule: str, wildcards: Wildcards) -> list[str]:
         for paths in lists:
             found += [paths] if isinstance(paths, str) else paths
     return [
-        _in_results(batch, path.format(**wildcards)) if path.startswith("<results>") else path
+        _resolve(batch, path.format(**wildcards)) if path.startswith("<results>") else path
         for path in found
     ]
 
@@ -178,14 +178,14 @@ class Outdated:
             if stage.level == "part":
                 continue
             pattern = name_digests(rule, batch.outputs)
-            listed = lists.find(Path(_in_results(batch, pattern.format(**names))))
+            listed = lists.find(_resolve(batch, pattern.format(**names)))
             if not listed.whole and not any(
-                os.path.isfile(_in_results(batch, file)) for file in job.files
+                os.path.isfile(_resolve(batch, file)) for file in job.files
             ):
                 continue  # nothing is there, as its status says
             params, inputs = params_of(batch, rule, names), inputs_of(batch, rule, names)
             yield names, [*find_changes(listed, rule, params, inputs, lists)]
 
 
-def _in_results(batch: Batch, path: str) -> str:
+def _resolve(batch: Batch, path: str) -> str:
     return path.replace("<results>", batch.settings.results, 1)

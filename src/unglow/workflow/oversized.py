@@ -11,25 +11,15 @@ from typing import TYPE_CHECKING
 
 from unglow.core.machine import disk_free_mb
 from unglow.core.rounding import gigabytes
-from unglow.workflow.job_resources import describe_job
+from unglow.workflow.job_resources import advise_on_image, demand_of, disk_mb
 from unglow.workflow.planned_jobs import is_missing, jobs_of
-from unglow.workflow.samples import Problem
-from unglow.workflow.schedule import Job
+from unglow.workflow.samples.pair import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from unglow.workflow.batch import Batch
-
-
-def list_missing(batch: Batch, key: tuple[str, str], results: Path) -> list[Job]:
-    """Return the jobs of one of `Batch.keys` of which a file is missing, each with one thread."""
-    return [
-        Job(threads=1, mem_mb=0, **describe_job(batch, job.rule, job.wildcards, 0, missing=True))
-        for job in jobs_of(batch, *key)
-        if is_missing(job, results)
-    ]
 
 
 def skip_oversized(
@@ -53,17 +43,21 @@ def skip_oversized(
     free_mb = disk_free_mb(results)
     sentences: dict[tuple[str, str], str] = {}
     for key in batch.keys:
-        jobs = list_missing(batch, key, results)
+        jobs = [job for job in jobs_of(batch, *key) if is_missing(job, results)]
         name = " ".join(filter(None, key))
-        sentence = _about_disk(name, jobs, free_mb, results)
-        heaviest = max(jobs, key=lambda job: job.least_mb, default=None)
+        disk = sum(disk_mb(batch, job.rule, job.wildcards) for job in jobs)
+        sentence = _about_disk(name, disk, free_mb, results)
+        needs = [(demand_of(batch, j.rule, j.wildcards).peak_mb(0, 1), j) for j in jobs]
+        least, heaviest = max(needs, key=lambda one: one[0], default=(0, None))
         for mb, what, helps in bounds:
-            if heaviest is not None and mb is not None and heaviest.least_mb > mb:
+            if heaviest is not None and mb is not None and least > mb:
                 sentence = (
-                    f"{name}: its job {heaviest.rule} needs at least {heaviest.least_mb} MB of "
+                    f"{name}: its job {heaviest.rule} needs at least {least} MB of "
                     f"memory, but {mb:.0f} {what}: {helps}, or set force_run: true."
                 )
-                sentence += f" Or {heaviest.advice}." if heaviest.advice else ""
+                is_image = heaviest.rule == "ingest"
+                advice = advise_on_image(batch, heaviest.wildcards) if is_image else ""
+                sentence += f" Or {advice}." if advice else ""
                 break
         if sentence is not None:
             sentences[key] = sentence
@@ -88,8 +82,7 @@ def skip_oversized(
     )
 
 
-def _about_disk(name: str, jobs: Sequence[Job], free_mb: float, results: Path) -> str | None:
-    needed = sum(job.disk_mb for job in jobs)
+def _about_disk(name: str, needed: int, free_mb: float, results: Path) -> str | None:
     if needed <= free_mb:
         return None
     return (

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from unglow.core.levels import VARIANT
-from unglow.core.records import to_plain
-from unglow.io.pair_plan import ROLES
-from unglow.multiplexed.results import SUBTRACTION
+from unglow.images.pair_plan import ROLES
 from unglow.photometry.gain.scale import METHODS
+from unglow.results.slide_files import SUBTRACTION
 from unglow.workflow.stage_table import CORRECTED, FORMS, PLACES, STAGES, figures_of, files_of
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from unglow.workflow.batch import Batch
-    from unglow.workflow.samples import Pair
+    from unglow.workflow.samples.pair import Pair
     from unglow.workflow.settings import Settings
 
     Wildcards = Mapping[str, str]
@@ -43,9 +42,13 @@ class PlannedJob:
     files: tuple[str, ...]
 
 
-def jobs_of(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
-    """List every job of one of `Batch.keys`."""
-    return jobs_of_pair(batch, sample, dye) if dye else jobs_of_slide(batch, sample)
+def jobs_of(batch: Batch, sample: str, dye: str) -> list[PlannedJob]:
+    """List every job of one of `Batch.keys`; it is made once."""
+    key = sample, dye
+    if key not in batch.planned:
+        jobs = jobs_of_pair(batch, *key) if dye else jobs_of_slide(batch, sample)
+        batch.planned[key] = [*jobs]
+    return batch.planned[key]
 
 
 def jobs_of_pair(batch: Batch, sample: str, dye: str) -> Iterator[PlannedJob]:
@@ -121,16 +124,16 @@ def _is_wanted(batch: Batch, rule: str) -> bool:
     if rule == "figures_registration":
         return bool(figures_of(rule, batch.outputs))
     if rule == "snr":
-        return any("snr" in images for images in to_plain(batch.settings.exports).values())
+        return any("snr" in getattr(batch.settings.exports, form) for form in ("zarr", *FORMS))
     return True
 
 
 def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[str, str]]:
     """Yield the wildcards of each job of a rule for a variant of a pair."""
-    exports = to_plain(batch.settings.exports)
 
     def exported(image: str, **more: str) -> Iterator[dict[str, str]]:
-        forms = (form for key, form in FORMS.items() if image in exports[key])
+        exports = batch.settings.exports
+        forms = (form for key, form in FORMS.items() if image in getattr(exports, key))
         yield from ({**variant, **more, "form": form} for form in forms)
 
     match rule:

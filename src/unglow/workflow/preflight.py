@@ -162,18 +162,13 @@ def _check_concurrent(jobs: Sequence[Job], capacity: Capacity) -> Iterator[Findi
     yield Finding(_level(at_once.mb, available), "memory", text, remedy)
 
 
-def sum_by_disk(jobs: Iterable[Job]) -> Counter[str]:
-    """Sum the upper bounds of missing outputs on each file system, MB."""
+def _check_disks(jobs: Sequence[Job], capacity: Capacity) -> Iterator[Finding]:
+    """Compare the upper bound of all missing outputs with the free space of each file system."""
     needed: Counter[str] = Counter()
     for job in jobs:
         if job.disk_mb:
             needed[job.disk] += job.disk_mb
-    return needed
-
-
-def _check_disks(jobs: Sequence[Job], capacity: Capacity) -> Iterator[Finding]:
-    """Compare the upper bound of all missing outputs with the free space of each file system."""
-    for disk, mb in sum_by_disk(jobs).items():
+    for disk, mb in needed.items():
         free = capacity.free_mb[disk]
         most, left = gigabytes(mb), gigabytes(free)
         text = f"at most {most} GB of results to come for {disk}, {left} GB free there"
@@ -243,7 +238,7 @@ def compare_settings(
     made = []
     for cores, budget in itertools.product(sorted({1, min(2, most), most}), budgets):
         other = replace(capacity, cores=cores)
-        changed = [job.given(other, budget) for job in jobs]
+        changed = [job.resize(other, budget) for job in jobs]
         expected = forecast(changed, other, throughput, pairs)
         seconds, factor = (expected.seconds, expected.factor) if expected else (None, 1.0)
         made.append(

@@ -5,13 +5,14 @@ Plain data in and out: `unglow.workflow.job_graph` reads the jobs from Snakemake
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
-from collections import defaultdict, deque
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
+
+from unglow.core.schedule import Task
+from unglow.core.schedule import simulate as simulate_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -80,7 +81,7 @@ class Job:
             return self.mem_mb
         return self.demand.peak_mb(budget_mb, threads) + self.launcher_mb
 
-    def given(self, capacity: Capacity, budget_mb: float) -> Job:
+    def resize(self, capacity: Capacity, budget_mb: float) -> Job:
         """Return it as it would be with other cores and another budget."""
         threads = self.threads if capacity.cores is None else min(self.threads, capacity.cores)
         asked = min(self.asks_mb(budget_mb, threads), capacity.limit_mb or math.inf)
@@ -126,7 +127,7 @@ def cover_with_chains(jobs: Sequence[Job]) -> list[list[Job]]:
     The heaviest choose first what they follow, the last of what they wait for that is free.
     """
     depth = [0] * len(jobs)
-    for n in _in_order(jobs):
+    for n in TopologicalSorter({n: job.after for n, job in enumerate(jobs)}).static_order():
         depth[n] = 1 + max((depth[before] for before in jobs[n].after), default=0)
     follows: dict[int, int] = {}
     free = set(range(len(jobs)))
@@ -142,11 +143,6 @@ def cover_with_chains(jobs: Sequence[Job]) -> list[list[Job]]:
             chain.append(follows[chain[-1]])
         chains.append([jobs[n] for n in chain])
     return chains
-
-
-def _in_order(jobs: Sequence[Job]) -> Iterable[int]:
-    """Return the places of jobs, each behind those that it waits for."""
-    return TopologicalSorter({n: job.after for n, job in enumerate(jobs)}).static_order()
 
 
 def bound_at_once(jobs: Sequence[Job], capacity: Capacity) -> AtOnce:
@@ -183,29 +179,10 @@ def _count_within(needs: Iterable[float], limit: float) -> int:
 
 
 def simulate(jobs: Sequence[Job], seconds: Sequence[float], capacity: Capacity) -> float:
-    """Return how long jobs take together, s: each starts as soon as there is room for it.
-
-    One that asks for more than there is gets all of it.
-    """
-    limits = [
-        math.inf if limit is None else limit
-        for limit in (capacity.cores, capacity.limit_mb, capacity.disk_streams)
+    """Return how long jobs take together, s (`unglow.core.schedule.simulate`)."""
+    limits = capacity.cores, capacity.limit_mb, capacity.disk_streams
+    tasks = [
+        Task(s, (job.threads, job.mem_mb, job.disk_streams), job.after)
+        for job, s in zip(jobs, seconds, strict=True)
     ]
-    order = TopologicalSorter({n: job.after for n, job in enumerate(jobs)})
-    order.prepare()
-    ready: dict[tuple[float, ...], deque[int]] = defaultdict(deque)  # jobs with equal needs
-    free, now, running = [*limits], 0.0, list[tuple[float, int, tuple[float, ...]]]()
-    while True:
-        for n in order.get_ready():
-            asks = jobs[n].threads, jobs[n].mem_mb, jobs[n].disk_streams
-            ready[tuple(map(min, asks, limits))].append(n)
-        for needs, queue in ready.items():
-            while queue and all(need <= left for need, left in zip(needs, free, strict=True)):
-                free = [left - need for need, left in zip(needs, free, strict=True)]
-                n = queue.popleft()
-                heapq.heappush(running, (now + seconds[n], n, needs))
-        if not running:
-            return now
-        now, n, needs = heapq.heappop(running)
-        free = [left + need for need, left in zip(needs, free, strict=True)]
-        order.done(n)
+    return simulate_tasks(tasks, limits)

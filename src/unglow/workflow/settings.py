@@ -17,7 +17,7 @@ from unglow.photometry.gain.scale import ScaleSettings
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow.stage_table import STAGES
 
-_Plane = Annotated[int, Meta(ge=0)] | Annotated[str, Meta(pattern="^(max|mean)$")]
+_Plane = Annotated[int, Meta(ge=0, lt=10**9)] | Annotated[str, Meta(pattern="^(max|mean)$")]
 LEAST_BUDGET, USUAL_BUDGET = 300, 2000
 """The least and the default value of `Settings.memory_per_job`, MB."""
 _Exported = Literal["difference", "aligned_pre", "post", "pre", "snr"]
@@ -49,23 +49,22 @@ class MultiplexedSettings(Section, frozen=True):
         dict[str, Annotated[list[Text], Meta(min_length=1)] | All],
         about(
             "For slides without markers.csv - the name of each background channel to the markers "
-            "that it is subtracted from, a list of names or all; names and exposure times are "
+            "that it is subtracted from, a list of names or all. Names and exposure times are "
             "those of the OME-XML."
         ),
     ] = field(default_factory=dict)
     reference: Annotated[
-        Annotated[int, Meta(ge=1)] | Text | None,
+        Annotated[int, Meta(ge=1, lt=10**9)] | Text | None,
         about(
             "Cycle whose frame is that of the corrected slide, by its number or by the name of "
-            "one of its channels; null takes the first one."
+            "one of its channels. null takes the first one."
         ),
     ] = None
     several_backgrounds: Annotated[
         Literal["fit", "interpolate"],
         about(
-            "How the gains of a marker with several backgrounds are found - fitted together, or "
-            "by exposure times weighted by cycle as Akoya and HuBMAP do (the fitted ones are "
-            "still reported)."
+            "How gains of several backgrounds are found - fitted together, or by exposure times "
+            "weighted by cycle (Akoya, HuBMAP)."
         ),
     ] = "fit"
     output: Annotated[
@@ -86,7 +85,7 @@ class MultiplexedSettings(Section, frozen=True):
     candidates: Annotated[
         tuple[Text, ...] | All,
         about(
-            "Markers that are also searched for candidates, a list of names or all; each becomes "
+            "Markers that are also searched for candidates, a list of names or all. Each becomes "
             "a pair of its own, with its background as pre, in the sample <slide>.candidates."
         ),
     ] = ()
@@ -98,8 +97,8 @@ class ExportSettings(Section, frozen=True):
     zarr: Annotated[
         tuple[Literal["snr"], ...],
         about(
-            "Images that are written as OME-Zarr only if they are named here, or in another "
-            "format below - snr, the signal-to-noise ratio that candidates are found on."
+            "Images that are also written as OME-Zarr - snr, the signal-to-noise ratio that "
+            "candidates are found on."
         ),
     ] = ()
     tiff: Annotated[
@@ -129,7 +128,7 @@ class Settings(Section, frozen=True):
         str | None,
         about(
             "Sample sheet (TSV or CSV with sample, dye, pre, post) used instead of the raw "
-            "directory; null takes config/samples.tsv if that file exists and the raw directory "
+            "directory. null takes config/samples.tsv if that file exists and the raw directory "
             "otherwise."
         ),
     ] = None
@@ -150,9 +149,9 @@ class Settings(Section, frozen=True):
     channel: Annotated[
         str,
         about(
-            "Channel that carries the signal, the same for pre and post - a name (G), an index "
-            "(1), a sum (R+G), or auto to decide from the pixels of both images. The sample sheet"
-            " can set it per pair.",
+            "Channel that carries the signal, the same for pre and post. It is a name (G), an "
+            "index (1), a sum (R+G), or auto to decide from the pixels. The sample sheet can set "
+            "it per pair.",
             min_length=1,
         ),
     ] = "auto"
@@ -160,12 +159,12 @@ class Settings(Section, frozen=True):
         Literal["auto", "fluorescence", "bright-field"],
         about(
             "What the images show - fluorescence, or bright-field (dark is signal on a bright "
-            "background; no candidates are searched there); auto decides from the pixels of each "
-            "image."
+            "background). auto decides from the pixels of each image. Candidates are searched in "
+            "fluorescence alone."
         ),
     ] = "auto"
     series: Annotated[
-        Annotated[int, Meta(ge=0)] | None,
+        Annotated[int, Meta(ge=0, lt=10**9)] | None,
         about(
             "Which image of a file with several to read, counted from 0; null takes the only or "
             "the baseline one."
@@ -189,16 +188,16 @@ class Settings(Section, frozen=True):
         ),
     ] = USUAL_BUDGET
     timeout_per_job: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
+        Annotated[int, Meta(ge=1, lt=10**9)] | None,
         about(
-            "Minutes after which a job is ended with the stacks of its threads in its log; null "
+            "Minutes after which a job is ended with the stacks of its threads in its log. null "
             "takes 100 times what the job's images need on an idle machine."
         ),
     ] = None
     force_run: Annotated[
         bool,
         about(
-            "Run even if preflight finds too little memory or disk space, or too many jobs; what "
+            "Run even if preflight finds too little memory or disk space, or too many jobs. What "
             "it found is then a warning, and no pair is skipped because of it."
         ),
     ] = False
@@ -206,7 +205,7 @@ class Settings(Section, frozen=True):
         bool | tuple[_Stage, ...],
         about(
             "Record what the threads of each job are doing (true), or of the jobs of some rules "
-            "([register, detect]); the report then has a flame graph. Results do not change."
+            "([register, detect]). The report then has a flame graph. Results do not change."
         ),
     ] = False
     profile_interval_ms: Annotated[
@@ -256,7 +255,7 @@ class Settings(Section, frozen=True):
     exports: Annotated[
         ExportSettings,
         about(
-            "Images that are written in addition to what every run writes; those in other formats"
+            "Images that are written in addition to what every run writes. Those in other formats"
             " go to exports/ of each pair, a difference for each scale method."
         ),
     ] = ExportSettings()
@@ -264,7 +263,7 @@ class Settings(Section, frozen=True):
         dict[_Swept, _Values],
         about(
             "Parameter variants side by side - for each dotted name a list of values, for example"
-            " scale.percentile with 40, 50 and 60; channel, and all keys of register (but from "
+            " scale.percentile with 40, 50 and 60. channel, and all keys of register (but from "
             "and on), scale and detect can be swept. Every combination is computed, at most "
             "10000; stages that a parameter does not touch are shared."
         ),

@@ -9,16 +9,19 @@ oldest ones.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
 import os
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from unglow.jobs.schedulers import NoAnswerError, QueuedJob, has_ended, read_accounts, slurm_queue
 from unglow.jobs.snakemake_command import snakemake_words
 from unglow.telemetry.recording.run import surroundings
-from unglow.workflow.job_graph import limit_of
+from unglow.workflow.job_graph import limit_of, runs_here
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
@@ -57,7 +60,7 @@ class SlurmWatch:
     _ended_before: dict[str, str] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set)
 
-    def look(self, job_ids: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    def poll(self, job_ids: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         """Return the jobs that are waited for without success.
 
         These are states of those that have `find_ended`, once two looks in a row have said so, and
@@ -153,6 +156,28 @@ def hides_finished_jobs(quiet: Iterable[str]) -> bool:
     return not {"all", "progress"}.isdisjoint(quiet)
 
 
+def name_executor(workflow: Any) -> str | None:
+    """Return the name of what hands jobs to other machines; None if they run on this one.
+
+    A dry run does not keep it, so the words of its command and its profiles are read once more.
+    """
+    plugin = workflow.executor_plugin
+    if plugin is None:
+        return None
+    if plugin.common_settings.dryrun_exec and not runs_here(workflow):
+        return _read_executor(workflow.rundir)
+    return plugin.name if plugin.common_settings.non_local_exec else None
+
+
+@cache
+def _read_executor(directory: str) -> str | None:
+    from snakemake.cli import parse_args  # local dry runs need none of it
+
+    with contextlib.chdir(directory), contextlib.redirect_stderr(io.StringIO()):
+        _, words = parse_args(sys.argv[1:])
+    return None if words.executor in (None, "local") else str(words.executor)
+
+
 def describe_run(workflow: Any, results: str) -> dict[str, Any]:
     """Return what the record of a run says first of any workflow; ``results`` as it was named."""
     executor = workflow.executor_plugin
@@ -196,7 +221,7 @@ def give_up_lost_jobs(workflow: Any, warn: Callable[[str], object]) -> None:
 
     async def checked(active_jobs: Any) -> AsyncIterator[Any]:
         waiting = [job async for job in check(active_jobs)]
-        states, warnings = watch.look([str(job.external_jobid) for job in waiting])
+        states, warnings = watch.poll([str(job.external_jobid) for job in waiting])
         for message in warnings:
             warn(message)
         for job in waiting:

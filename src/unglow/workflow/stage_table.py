@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from unglow.core.digests import FOLDER, SUFFIX
 from unglow.core.levels import PAIR, VARIANT
 from unglow.core.measured import SECONDS
-from unglow.io.zarr.layout import DOCUMENT
-from unglow.reporting import multiqc
-from unglow.reporting.figures import FIGURES
+from unglow.images.zarr.layout import DOCUMENT
+from unglow.results import multiqc
+from unglow.results.figure_table import FIGURES
 
 if TYPE_CHECKING:
-    from unglow.reporting.figures import FigureRow
+    from unglow.results.figure_table import FigureRow
 
 PLACES = ("pair", "ingested", "registered", "subtracted", "detected")
 """Where files are of what depends on no swept parameter, and on those of each level as well."""

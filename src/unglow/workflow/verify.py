@@ -6,48 +6,29 @@ One file or store is read at a time, block by block, so memory does not grow wit
 from __future__ import annotations
 
 import re
-import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import digests
 from unglow.core.digests import Published
-from unglow.core.errors import StoreError, UnglowError
-from unglow.core.files import open_file, read_file, read_json
-from unglow.core.levels import DETAILS, RESULT_OF
-from unglow.io.pair_plan import Plan
-from unglow.io.zarr import open_store
-from unglow.io.zarr.layout import DOCUMENT, store_digest
-from unglow.io.zarr.reader import verify
-from unglow.photometry import imaging
-from unglow.photometry.gain.scale import Scale
-from unglow.results.pair import PairResults
+from unglow.core.errors import StoreError
+from unglow.core.files import read_json
+from unglow.core.levels import DETAILS
+from unglow.core.made_with import Lists, published_inputs
+from unglow.images.zarr.layout import DOCUMENT, store_digest
+from unglow.images.zarr.reader import verify
 from unglow.review import REGIONS, REVIEW
-from unglow.transform import displacement
-from unglow.transform.transform import read_content
 from unglow.workflow.stage_table import CORRECTED, STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
 STORE = ".ome.zarr"
 _RUN_DIRECTORIES = ("telemetry", "benchmarks", DETAILS)
-# What must be objects in the JSON of stages.
-_OBJECTS = {"plan.json": "images", "scale.json": "methods"}
-# Files that a store is made from, with an attribute of the stores that record their content.
-_RECORDED = {
-    RESULT_OF["ingestion"]: "fingerprint",
-    "transform.json": "matrix",
-    "scale.json": "offset",
-}
 _AGAIN = "delete it and rerun the workflow to make it again"
-_PNG = b"\x89PNG\r\n\x1a\n"
-_PNG_END = b"IEND\xaeB`\x82"
-
 
 # Names of results below the directory of a pair, a slide or a run.
 _RESULT = re.compile(
@@ -147,8 +128,8 @@ def check_run(results: Path) -> Iterator[Defect]:
 def check_pair(pair: Path) -> Iterator[Defect]:
     """Yield what is wrong with the results of a pair, of all its variants.
 
-    What a list of digests has is compared with it; of other files, the format may show it. With
-    what is wrong goes all that the same job makes.
+    What a list of digests has is compared with it. With what is wrong goes all that the same job
+    makes.
     """
     stores, files = list_contents(pair)
     published = Published.from_files(files)
@@ -160,12 +141,12 @@ def check_pair(pair: Path) -> Iterator[Defect]:
             wrong.append(path)
             yield replace(defect, remove=published.list_job_outputs(path))
     for root in sorted(roots):
-        check = check_channels if is_slide(pair) else partial(check_store, pair=pair, wrong=wrong)
-        defects = [*check(root.parent)]
+        defects = [*(check_channels if is_slide(pair) else check_store)(root.parent)]
         if not defects and root in published.digests and (defect := check_file(root, published)):
             defects = [defect]
         for defect in defects:
             yield replace(defect, remove=published.list_job_outputs(root))
+    yield from find_stale(published)
     if published.jobs:
         others = {*files, *filter(Path.is_file, roots)} - {*wrong}
         yield from _find_without_digest(pair, others, published)
@@ -201,28 +182,17 @@ def count_covered(results: Path) -> tuple[int, list[Path]]:
     return len(checked), others
 
 
-def check_store(store: Path, pair: Path, wrong: Collection[Path] = ()) -> Iterator[Defect]:
-    """Yield what is wrong with a store: damage, and inputs that are other ones by now.
-
-    Files that are wrong themselves (``wrong``) prove nothing about it.
-    """
+def check_store(store: Path) -> Iterator[Defect]:
+    """Yield what is damaged in a store."""
     root = store / DOCUMENT
     if not root.is_file():  # Snakemake knows that it is not there
         return
     try:
         damage = verify(store)
-        attributes = open_store(store).attributes if not damage else {}
     except StoreError as error:
-        yield Defect(str(error), (root,))
-        return
+        damage = [str(error)]
     for sentence in damage:
         yield Defect(sentence, (root,))
-    for name in find_stale(store, pair, attributes, wrong):
-        yield Defect(
-            f"{store} was made from another {name} than the one that is there now; delete {root} "
-            "and rerun the workflow to make it again",
-            (root,),
-        )
 
 
 def check_channels(store: Path) -> Iterator[Defect]:
@@ -243,56 +213,20 @@ def check_channels(store: Path) -> Iterator[Defect]:
         )
 
 
-def find_stale(
-    store: Path, pair: Path, attributes: Mapping[str, Any], wrong: Collection[Path] = ()
-) -> Iterator[str]:
-    """Yield the names of the inputs that a store names in its attributes and that differ now.
+def find_stale(published: Published) -> Iterator[Defect]:
+    """Yield a defect for each job that has read another file than the one that is there now.
 
-    An input that is missing, wrong, or cannot be read, is a defect of its own.
+    A file that no list has is a defect of its own.
     """
-    results = PairResults(store.parent, pair)
-    for name, digest in attributes.get("inputs", {}).items():
-        path = results.find(f"{name}{STORE}/{DOCUMENT}")
-        metadata = {} if path is None or path in wrong else _json(path)
-        if metadata and _look_up(metadata, "attributes", "unglow", "digest") != digest:
-            yield f"{name}{STORE}"
-    for name, key in _RECORDED.items():
-        path = results.find(name) if key in attributes else None
-        if path is not None and path not in wrong and not _is_as_recorded(path, attributes):
-            yield name
-    yield from _stale_arrays(store, pair, attributes, wrong)
-
-
-def _is_as_recorded(path: Path, attributes: Mapping[str, Any]) -> bool:
-    """Whether a file says what the attributes of a store do; True for a damaged one."""
-    try:
-        if path.name == "plan.json":
-            prints = Plan.load(path).fingerprints
-            return bool(prints.get(str(attributes.get("role"))) == attributes["fingerprint"])
-        if path.name == "transform.json":
-            return bool(read_content(path)["matrix"] == attributes["matrix"])
-        found = Scale.load(path).methods.get(attributes["method"])
-    except (UnglowError, OSError):  # a defect of its own
-        return True
-    line = attributes["gain"], attributes["offset"]
-    return found is not None and (found.gain, found.offset) == line
-
-
-def _stale_arrays(
-    store: Path, pair: Path, attributes: Mapping[str, Any], wrong: Collection[Path]
-) -> Iterator[str]:
-    """Yield the archives of arrays whose digest is not the one in a store's attributes."""
-    for name, load in (("displacement", displacement.load), ("gain_map", imaging.load_gain_map)):
-        path = PairResults(store.parent, pair).find(f"details/{name}.npz")
-        digest = _look_up(attributes, name, "sha256")
-        if path is None or path in wrong or digest is None:
-            continue
-        try:
-            archive = load(path)
-        except (StoreError, OSError, ValueError, KeyError, zipfile.BadZipFile):
-            continue  # a defect of its own, see `check_file`
-        if archive is None or archive.digest != digest:
-            yield path.name
+    lists = Lists()
+    for job in published.jobs.values():
+        for path, digest in published_inputs(job):
+            if lists.digest_of(path) not in (None, digest):
+                made = next(iter(job.files))
+                yield Defect(
+                    f"{made} was made from another {path} than the one that is there now; {_AGAIN}",
+                    job.files,
+                )
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -309,58 +243,21 @@ def _look_up(content: Any, *keys: Any) -> Any:
     return content
 
 
-def check_file(
-    path: Path, published: Published | None = None, again: str = _AGAIN
-) -> Defect | None:
-    """Return what is wrong with a file of results; None if nothing.
+def check_file(path: Path, published: Published, again: str = _AGAIN) -> Defect | None:
+    """Return what is wrong with a file of results, by its digest; None if nothing.
 
-    Without a digest, that is what its format can show: JSON has to be JSON, archives of arrays have
-    checksums, and pictures a beginning and an end. ``again`` says how it is made again.
+    ``again`` says how it is made again.
     """
-    published = published or Published()
     digest = published.digests.get(path)
+    fault = None
     try:
         if path in published.jobs:
             fault = None if published.jobs[path].whole else "is not a whole list of digests"
             again = "--repair removes all that its job makes, and the next run makes it again"
-        elif digest is not None:
-            is_same = digests.hash_file(path) == digest
-            fault = None if is_same else "has changed since it was published"
-        else:
-            fault = _fault(path)
+        elif digest is not None and digests.hash_file(path) != digest:
+            fault = "has changed since it was published"
     except FileNotFoundError:
         fault, again = "is missing", again.replace("delete it and ", "")
     except OSError as error:
         fault = f"cannot be read ({error.strerror or error})"
     return None if fault is None else Defect(f"{path} {fault}; {again}", (path,))
-
-
-def _fault(path: Path) -> str | None:
-    if path.suffix in (".json", ".geojson"):
-        return _json_fault(path)
-    if path.suffix == ".npz":
-        try:
-            with open_file(path) as stream, zipfile.ZipFile(stream) as archive:
-                broken = archive.testzip()
-        except zipfile.BadZipFile:
-            return "is not a whole archive"
-        if broken is not None:
-            return f"is damaged ({broken})"
-    elif path.suffix == ".png":
-        content = read_file(path)
-        if not (content.startswith(_PNG) and content.endswith(_PNG_END)):
-            return "is not a whole picture"
-    elif path.stat().st_size == 0:
-        return "is empty"
-    return None
-
-
-def _json_fault(path: Path) -> str | None:
-    try:
-        content = read_json(path)
-    except ValueError:
-        return "is not whole JSON"
-    inside = _OBJECTS.get(path.name)
-    objects = (content, content.get(inside, {})) if isinstance(content, dict) else (content,)
-    whole = all(isinstance(one, dict) for one in objects)
-    return None if whole else "is not what unglow writes"

@@ -1,4 +1,4 @@
-"""`unglow run` and `unglow where`: Snakemake with the workflow that is installed."""
+"""`unglow run` and `unglow run --where`: Snakemake with the workflow that is installed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def became(monkeypatch):
         monkeypatch.setattr(os, "execv", execv)
         monkeypatch.setenv(STARTED, "")
         with pytest.raises(BecameError) as caught:
-            main([command, *words])
+            main([*command.split(), *words])
         return caught.value.args[0]
 
     return of
@@ -104,7 +104,7 @@ def test_debug_is_a_run_of_one_job_that_has_to_be_named(became, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(DEBUGGED, "")
     pair(tmp_path, "A", "D")
-    words = became("register", "A/D", command="debug")
+    words = became("register", "A/D", command="run --debug")
     alone = ["--allowed-rules", "register", "--force", "--retries", "0"]
     assert words[words.index(LOGGER) + 1 :][: len(alone)] == alone
     assert 'only=["A/D"]' in words
@@ -115,26 +115,18 @@ def test_debug_is_a_run_of_one_job_that_has_to_be_named(became, tmp_path, monkey
         (["register"], "run has no job register."),
         (["register", "A/D", "method=linear"], "A/D method=linear has no job register."),
     ):
-        assert main(["debug", *wrong]) == 2
+        assert main(["run", "--debug", *wrong]) == 2
         assert said in capsys.readouterr().err
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.yaml").write_text("scale: {write: all}\n")
-    assert main(["debug", "difference_method", "A/D"]) == 2
+    assert main(["run", "--debug", "difference_method", "A/D"]) == 2
     assert "A/D has 2 jobs difference_method: add words that choose one" in capsys.readouterr().err
-    words = became("difference_method", "A/D", "method=moffat", command="debug")
+    words = became("difference_method", "A/D", "method=moffat", command="run --debug")
     assert words[-1] == "results/A/D/difference_moffat.ome.zarr/zarr.json"
 
 
-def test_help_says_what_follows_and_names_the_profiles(capsys):
-    with pytest.raises(SystemExit):
-        main(["run", "--help"])
-    text = " ".join(capsys.readouterr().out.split())
-    assert "--only SAMPLE/DYE" in text
-    assert "cluster-generic, default, local, " in text
-
-
 def test_where_prints_the_snakefile(project, capsys):
-    assert main(["where"]) == 0
+    assert main(["run", "--where"]) == 0
     assert capsys.readouterr().out == f"{project / 'Snakefile'}\n"
 
 

@@ -213,10 +213,11 @@ def test_results_without_an_image_are_refused_with_a_sentence(tmp_path, capsys, 
     assert "A D: No pre." in capsys.readouterr().err
 
 
-def test_a_port_that_is_none_is_refused(work, capsys):
+@pytest.mark.parametrize("number", ["0", "70000"])
+def test_a_port_that_is_none_is_refused(work, capsys, number):
     with pytest.raises(SystemExit):
-        main(["view", "--port", "0"])
-    assert "'0' is not a port" in capsys.readouterr().err
+        main(["view", "--port", number])
+    assert f"'{number}' is not a port" in capsys.readouterr().err
 
 
 def test_it_prints_its_address_and_the_way_from_another_machine(tmp_path):

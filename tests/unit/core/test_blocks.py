@@ -7,8 +7,9 @@ import time
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 
-from unglow.core.windows import ArrayPixels, Window, grid, halve, map_bounded
+from unglow.core.windows import Window, grid, halve, map_bounded
 
 
 def test_a_grid_covers_every_pixel_once():

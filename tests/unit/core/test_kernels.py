@@ -18,9 +18,6 @@ from plain_loops import forget_library
 from unglow.core import kernels, process
 from unglow.core.errors import InstallationError
 from unglow.core.kernels import building
-from unglow.transform.resample import catmull_rom
-
-LEVELS = list(building.levels(platform.machine()))
 
 
 @pytest.fixture
@@ -76,7 +73,7 @@ def test_a_library_that_cannot_be_loaded_is_reported_in_a_sentence(tmp_path, mon
     elif kind != "absent":
         path.write_bytes(whole.read_bytes()[: 0 if kind == "empty" else kind])
     monkeypatch.setenv(kernels.CHOICE, str(path))
-    with pytest.raises(InstallationError, match=r"loops\.so, the compiled loops .*; unset UNGLOW"):
+    with pytest.raises(InstallationError, match=r"loops\.so"):
         kernels.kernel("filtered")
 
 
@@ -115,12 +112,9 @@ READ_ONLY.flags.writeable = False
             r"image of filtered: \(4, 6\), .*strides: \(48, 8\)",
         ),
         (0, 4096, "image has to be an array, not int"),
-        (0, None, "image has to be an array, not NoneType"),
         (5, np.ones((8, 6), np.float32)[::2], "the numbers of out have to be neighbours in memory"),
         (5, READ_ONLY, "out cannot be written"),
-        (1, 6.5, "image of filtered"),
         (0, ARRAY[:3], r"image of filtered: \(3, 6\), but has to be \(4, 6\)"),
-        (0, ARRAY[:, :5], "image of filtered"),
         (0, ARRAY.ravel(), "image of filtered"),
         (1, 5, "image of filtered"),
         (2, ARRAY[0, :0], "taps of filtered"),
@@ -175,18 +169,6 @@ def test_rows_may_lie_apart_where_a_stride_is_given():
     np.testing.assert_array_equal(out, wide[3:1:-1, 3:9])
 
 
-def test_callers_refuse_arrays_with_gaps():
-    source, out = np.zeros((8, 8), np.float32), np.zeros((4, 4), np.float32)
-    with pytest.raises(ValueError, match="neighbours in memory"):
-        catmull_rom(source[:, ::2], 0, 0, 8, 4, np.eye(3), 0, 0, out)
-    with pytest.raises(ValueError, match="takes float32, not float64"):
-        catmull_rom(source.astype(float), 0, 0, 8, 8, np.eye(3), 0, 0, out)
-    wide = np.zeros((4, 9), np.float32)
-    catmull_rom(source + 1, 0, 0, 8, 8, np.eye(3), 0, 0, wide[:, 2:6])
-    assert (wide[:, 2:6] == 1).all()
-    assert (wide[:, [0, 1, 6, 7, 8]] == 0).all()
-
-
 def test_loops_release_the_interpreter_lock():
     flag = ctypes.pythonapi  # the one kind of library whose functions keep it
     assert isinstance(flag, ctypes.PyDLL)
@@ -215,20 +197,6 @@ def test_loops_need_no_place_to_write_and_no_other_process():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["16.0", "0"]
-
-
-def test_registration_needs_neither_scipy_nor_zarr():
-    code = (
-        "import sys, numpy as np\n"
-        "import unglow.workflow.stages.align, unglow.workflow.stages.register\n"
-        "from unglow.core.windows import ArrayPixels\n"
-        "image = np.random.default_rng(1).poisson(90, (256, 256))\n"
-        "unglow.registration.register.register(ArrayPixels(image), ArrayPixels(image))\n"
-        "print(*sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "cv2" in done.stdout.split()
-    assert not {"scipy", "zarr"} & set(done.stdout.split())
 
 
 # ------------------------------------------------------------------------------------ the compiler
@@ -296,23 +264,3 @@ def test_loops_stay_within_their_arrays_and_within_the_language(checked, project
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert " passed" in done.stdout
     assert "skipped" not in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        ("(a, 60, t, 1, l, o, 50, 60)", "AddressSanitizer: heap-buffer-overflow"),
-        ("(a, 2**62, t, 1, l, o, 5, 60)", "runtime error: signed integer overflow"),
-    ],
-)
-def test_the_checks_would_find_a_fault(checked, call, said):
-    code = (
-        "import numpy as np; from unglow.core.kernels import _library, kernel\n"
-        "a, t, l, o = (np.ones(s, 'f4') for s in ((40, 60), 1, 60, (50, 60)))\n"
-        f"kernel('filtered'); _library().filtered{call}"  # without the check of sizes
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=checked, capture_output=True, text=True, check=False
-    )
-    assert done.returncode != 0
-    assert said in done.stderr

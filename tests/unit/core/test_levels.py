@@ -42,8 +42,6 @@ def made(pair, swept):
     "swept",
     [
         *[(level,) for level in RESULT_OF],
-        ("ingestion", "detection"),
-        ("registration", "subtraction"),
         ("subtraction", "detection"),
         tuple(RESULT_OF),
         (),

@@ -16,15 +16,15 @@ from unglow import cli
 from unglow.core.digests import Published
 from unglow.core.errors import ChangedError, InputError
 from unglow.core.files import read_file
-from unglow.io import raw_images
-from unglow.io.tiff import read_header
-from unglow.io.tiff.opening import open_raw
-from unglow.io.tiff.read_header import resolve
-from unglow.io.tiff.reader import TiffReader
-from unglow.io.tiff.segments import _read_heads
+from unglow.images import raw_images
+from unglow.images.raw_file import RawFile, fingerprint
+from unglow.images.tiff import read_header
+from unglow.images.tiff.opening import open_raw
+from unglow.images.tiff.read_header import resolve
+from unglow.images.tiff.reader import TiffReader
+from unglow.images.tiff.segments import _read_heads
 from unglow.transform.landmarks import read_landmarks
 from unglow.transform.matrix import read_initial
-from unglow.workflow.stages.plan import RawFile, fingerprint
 from unglow.workflow.verify import check_file
 
 FRAME = SimpleNamespace(shape=(40, 50))
@@ -138,8 +138,8 @@ def test_a_sheet_without_end_takes_no_memory(tmp_path, monkeypatch, capsys):
 def test_a_result_that_is_one_cannot_be_read(tmp_path, name):
     path = tmp_path / name
     os.mkfifo(path)
-    listed = Published(digests={path: "0" * 64}) if "blocks" in name else None
-    assert "cannot be read (it is not a regular file)" in check_file(path, listed).message
+    published = Published(digests={path: "0" * 64})
+    assert "cannot be read (it is not a regular file)" in check_file(path, published).message
 
 
 def test_a_list_of_digests_that_is_one_is_not_waited_for(tmp_path):

@@ -11,15 +11,15 @@ from unglow.core.errors import InputError
 from unglow.core.printable import (
     PlainFormatter,
     cell,
+    escape_controls,
     escape_formula,
-    harmless,
     printable,
     shorten,
     unescape_formula,
 )
-from unglow.reporting.summary import table
 from unglow.results import verdict
-from unglow.workflow.samples import discover
+from unglow.results.summary import table
+from unglow.workflow.samples.discovery import discover
 
 NASTY = "a\x1b[31mb\r\x9b2J\u202ec"
 
@@ -27,7 +27,7 @@ NASTY = "a\x1b[31mb\r\x9b2J\u202ec"
 def test_what_is_printed_keeps_lines_and_writes_out_other_bytes():
     shown = printable(f"{NASTY}\tx\n  y\udce9 é日").split("\n")
     assert shown == [r"a\x1b[31mb\r\x9b2J\u202ec x", r"  y\xe9 é日"]
-    assert harmless("\udce9\x1b") == "\udce9\\x1b"
+    assert escape_controls("\udce9\x1b") == "\udce9\\x1b"
 
 
 def test_a_sentence_about_a_file_cannot_act():
@@ -84,3 +84,7 @@ def test_a_folder_that_is_left_out_is_plain_text_in_the_summary(tmp_path, sample
 def test_a_long_name_is_shortened_in_the_middle():
     assert shorten("L" * 40, 40) == "L" * 40
     assert shorten("front" + "L" * 250 + "back", 12) == "frontL…Lback"
+
+
+def test_an_error_is_one_line_whatever_names_it_holds():
+    assert str(InputError("the sheet /a/x\ny is gone.")) == "the sheet /a/x\\ny is gone."

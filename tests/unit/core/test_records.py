@@ -46,11 +46,8 @@ def test_what_fits_is_read_and_written_again(tmp_path, change):
     ("change", "field"),
     [
         ({"name": 1}, "name"),
-        ({"gain": "1"}, "gain"),
         ({"gain": True}, "gain"),
-        ({"size": [3]}, "size"),
         ({"size": [3.5, 4]}, r"size\[0\]"),
-        ({"size": {"a": 1}}, "size"),
         ({"reasons": "ab"}, "reasons"),
         ({"reasons": [5]}, r"reasons\[0\]"),
         ({"reasons": [{"key": "torn"}]}, r"reasons\[0\]"),
@@ -58,7 +55,6 @@ def test_what_fits_is_read_and_written_again(tmp_path, change):
         ({"levels": []}, "levels"),
         ({"levels": {"1": [1, None]}}, r"levels\[...\]\[1\]"),
         ({"inner": {"rows": 1}}, r"inner\.cols"),
-        ({"inner": {"rows": 1, "cols": "\udcff"}}, ""),
         ({"\udcff": 1}, ""),
     ],
 )
@@ -75,18 +71,7 @@ def test_other_contents_are_no_records(content):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "{",
-        "NaN",
-        "[-Infinity]",
-        "1e400",
-        "-1e31",
-        "9" * 30,
-        "9" * 5000,
-        "[" * 100_000,
-        '"\xff"',
-    ],
+    ["", "{", "NaN", "1e400", "-1e31", "9" * 5000, "[" * 100_000, '"\xff"'],
 )
 def test_what_is_no_json_or_has_numbers_without_an_end_is_refused(tmp_path, text):
     path = tmp_path / "record.json"

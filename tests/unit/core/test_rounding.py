@@ -14,10 +14,8 @@ from unglow.core import rounding
     [
         (1.3004, (1.2953, 1.3057), "1.300 (1.295 to 1.306)"),
         (1.30366, (1.30334, 1.30397), "1.30366 (1.30334 to 1.30397)"),
-        (127.03, (102.0, 156.3), "127 (102 to 156)"),
         (12345.6, (11111.0, 13579.0), "12,300 (11,100 to 13,600)"),
         (0.0, (-0.004, 0.004), "0.000 (-0.004 to 0.004)"),
-        (-0.0001, (-0.4, 0.4), "0.0 (-0.4 to 0.4)"),
         (1.30371, None, "1.304"),
         (2.0, (2.0, 2.0), "2"),
         (None, None, "–"),
@@ -63,14 +61,11 @@ def test_what_is_an_error_itself_has_two_digits(value, expected):
     [
         (None, "–"),
         (math.nan, "–"),
-        (math.inf, "–"),
         (0.0, "0"),
-        (2.0, "2"),
         (0.04123, "0.0412"),
         (0.09996, "0.1"),
         (9.996, "10"),
         (1234.56, "1235"),
-        (12345.6, "12,346"),
         (-12345.6, "-12,346"),
         (3e-9, "3e-09"),
     ],
@@ -83,10 +78,7 @@ def test_other_numbers_have_three_digits_and_all_before_the_point(value, expecte
     ("part", "expected"),
     [
         (0.0476, "4.8 %"),
-        (0.05, "5 %"),
-        (0.123456, "12 %"),
         (0.5, "50 %"),
-        (0.9725, "97.3 %"),
         (0.99604, "99.6 %"),
         (0.99999, "> 99.9 %"),
         (0.00002, "< 0.1 %"),
@@ -107,22 +99,11 @@ def test_shares_have_two_digits_of_what_is_small(part, expected):
         (566.0, 1.0, "s", "1/566 x"),
         (100.0, 105.2, "s", "+5 %"),
         (100.0, 45.0, "MB", "-55 %"),
-        (100.0, 999.0, "MB", "+899 %"),
         (100.0, 100.1, "MB", "same"),
-        (100.0, 100.0, "MB", "same"),
         (0.01, 5.66, "s", "+5.7 s"),
-        (5.66, 0.0, "s", "-5.7 s"),
         (0.0, 0.01, "s", "same"),
         (0.0, 0.31, "share", "+31 points"),
     ],
 )
 def test_changes_are_reported_as_what_they_are(before, after, unit, expected):
     assert rounding.change(before, after, unit) == expected
-
-
-def test_a_number_that_knows_its_error_is_a_number():
-    value = rounding.Measured(1.25, 0.05)
-    assert value == 1.25
-    assert value.error == 0.05
-    assert rounding.Measured.from_value(None, 1.0) is None
-    assert math.isnan(rounding.Measured.from_value(1.0, None).error)

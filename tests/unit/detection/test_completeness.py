@@ -8,9 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 from made_search import make_scene
 
-from unglow.core.windows import ArrayPixels, Window
+from unglow.core.windows import Window
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.completeness import measure_completeness, spot_volume
 from unglow.detection.section_mask import Section

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import math
-
 import numpy as np
 import pytest
 from scipy.special import gammaincinv
 
 from unglow.core.poisson import poisson_interval, poisson_limits
 from unglow.detection.rates import (
-    HIGHEST,
-    ControlRates,
     Controls,
     Sides,
     Trials,
@@ -23,10 +17,9 @@ from unglow.detection.rates import (
 )
 from unglow.detection.search import SearchResult
 from unglow.detection.settings import DetectSettings
-from unglow.detection.source_photometry import MEASURED, write_csv, write_geojson
-from unglow.io.detection_results import SearchCounts
+from unglow.detection.source_photometry import MEASURED
+from unglow.images.detection_results import SearchCounts
 from unglow.review.polygons import density
-from unglow.workflow.stages.detect import geojson_properties
 
 
 def sides(bright=(), dark=(), lowest=3.5):
@@ -42,16 +35,6 @@ def test_counts_from_each_threshold_on():
     assert list(dark[:3]) == [2, 1, 1]
     assert bright[-1] == 1  # all beyond the highest threshold are in the last bin
     assert list(made.thresholds[:3]) == [3.5, 3.55, 3.6]
-
-
-def test_there_is_a_bin_for_each_step_up_to_the_highest_and_one_beyond():
-    made = Sides.create(3.5)
-    assert (len(made.bright), len(made.dark)) == (931, 931)  # (50 - 3.5) / 0.05, and the last
-    assert made.thresholds[-1] == HIGHEST == 50.0
-    assert (made.bright.dtype, made.dark.dtype) == (np.int64, np.int64)
-    assert len(Sides.create(49.98).bright) == 2
-    assert len(Sides.create(60.0).bright) == 2
-    assert (len(Sides(3.5).bright), len(Sides(3.5).dark)) == (0, 0)
 
 
 def test_a_source_is_in_the_bin_that_begins_below_it():
@@ -114,15 +97,6 @@ def test_a_low_threshold_that_chance_makes_look_good_is_not_chosen():
     assert 0.03 < false / listed < 0.05
 
 
-def test_fewer_than_thirty_are_a_tail_from_the_first_threshold_that_has_all():
-    counts = np.array([0, 0, 3, 1, 0])
-    excess = (3 * 0.025 + 1 * 0.075) / 4
-    expected = [4, 4, *np.maximum(4 * np.exp(-0.05 * np.arange(3) / excess), [4, 1, 0])]
-    np.testing.assert_allclose(extend_tail(counts), expected, rtol=1e-12)
-    one = np.array([1, 0, 0])
-    np.testing.assert_allclose(extend_tail(one), np.exp(-2.0 * np.arange(3)), rtol=1e-12)
-
-
 def test_the_lowest_threshold_with_a_rate_that_is_low_enough_is_chosen():
     made = sides([3.5, 3.6, 3.7], [])
     rates = np.ones(len(made.bright))
@@ -142,15 +116,6 @@ def test_a_single_source_counts():
     # twenty dark ones in the first bin: 20 * exp(-2 * n) are to be expected from bin n on
     one = sides([3.72], [3.51] * 20)
     assert one.rates()[4] == pytest.approx(20 * np.exp(-8))
-
-
-def test_a_rate_is_one_at_most_and_where_nothing_bright_is_left():
-    dark = [3.51] * 40
-    made = sides([3.51] * 30, dark)
-    assert made.rates()[0] == 1.0
-    assert sides([], dark).rates().tolist() == [1.0] * 931
-    half = sides([3.51] * 80 + [3.56] * 2, dark)
-    assert half.rates()[0] == pytest.approx(40 / 82)
 
 
 def test_a_single_chance_above_all_dark_ones_is_no_discovery():
@@ -188,17 +153,6 @@ def test_the_table_is_in_steps_of_a_quarter_up_to_ten():
     assert rows[-1]["snr"] == 10.0
     assert rows[2] == {"snr": 4.0, "candidates": 2, "negative": 1, "fdr": 0.5}
     assert sides([3.5] * 300, [3.5] * 100).table()[0]["fdr"] == 0.3333
-
-
-def test_the_table_reports_controls_where_there_are_any():
-    found = sides([4.0, 6.0], [4.1])
-    rates = ControlRates(*(np.arange(931) * k for k in (0.01, 0.001, 0.1)), np.arange(931))
-    rows = found.table(rates)
-    assert rows[2] == {
-        "snr": 4.0, "candidates": 2, "negative": 1, "fdr": 0.5,
-        "control": 10, "fdr_control": 0.1, "fdr_control_ci95": [0.01, 1.0],
-    }  # fmt: skip
-    assert len(rows) == 27
 
 
 def test_a_density_needs_a_pixel_size():
@@ -313,7 +267,6 @@ def candidates(own, some, **settings):
 
 
 OWN = sides(spread(a=(3.5, 600), b=(4.0, 200), c=(5.0, 400)), spread(a=(3.5, 600), b=(4.0, 15)))
-NEGATIVE = 4.05  # 15 of 600 are dark, and beyond it none
 LAX = controls(control(spread(a=(3.5, 20))))
 STRICT = controls(control(spread(a=(3.5, 300), b=(4.0, 60), c=(5.0, 8))))
 HOPELESS = controls(control(spread(c=(6.0, 500))))
@@ -387,39 +340,6 @@ def test_the_table_reaches_the_chosen_threshold(dark_to, threshold, last):
     np.testing.assert_allclose(steps, 0.25)
 
 
-def test_without_controls_nothing_is_said_of_them():
-    report = candidates(OWN, None).report(None)
-    assert report["fdr_control"] is report["fdr_control_ci95"] is report["controls"] is None
-    assert not any("control" in key for row in report["by_threshold"] for key in row)
-    listed = candidates(OWN, None).list_candidates()
-    assert np.isnan(listed["fdr_control"]).all()
-    assert np.isnan(listed["fdr_control_high95"]).all()
-
-
-def test_each_candidate_has_the_rate_of_its_own_ratio():
-    made = candidates(OWN, STRICT, threshold_from="negative")
-    listed = made.list_candidates()
-    rates = STRICT.rates(OWN, 1_000_000)
-    assert math.isclose(listed["fdr_control"][-1], rates.fdr[30])
-    assert (listed["fdr_control"] <= listed["fdr_control_high95"]).all()
-
-
-def test_table_and_geojson_have_the_rate_and_its_upper_limit(tmp_path):
-    made = candidates(OWN, STRICT, threshold_from="negative")
-    listed, report = made.list_candidates(), made.report(None)
-    write_csv(tmp_path / "c.csv", listed)
-    write_geojson(tmp_path / "c.geojson", listed, geojson_properties(report))
-    with (tmp_path / "c.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    for name in ("fdr_control", "fdr_control_high95"):
-        assert [float(row[name]) for row in rows] == pytest.approx(listed[name], rel=1e-4)
-    read = json.loads((tmp_path / "c.geojson").read_text())
-    for name in ("fdr_control", "fdr_control_ci95"):
-        assert read["properties"][name] == report[name]
-    measured = read["features"][0]["properties"]["measurements"]
-    assert measured["False-discovery rate by controls"] == float(rows[0]["fdr_control"])
-
-
 def trials(count=4000, middle=20.0, seed=0):
     random = np.random.default_rng(seed)
     peak = np.exp(random.uniform(np.log(4), np.log(100), count))
@@ -441,7 +361,7 @@ def test_limits_of_a_known_curve_lie_within_their_errors():
 def test_a_share_that_is_not_passed_has_no_limit():
     few = trials()
     for some in (few.peak < 12, few.peak > 60, slice(20)):
-        assert find_limits(few.take(some), [0.5]) == [None]
+        assert find_limits(few.keep(some), [0.5]) == [None]
 
 
 def test_isotonic_regression_pools_what_falls():

@@ -9,12 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 from made_search import make_scene
 from scipy.ndimage import gaussian_filter
 
-from unglow.core.errors import ConfigError
-from unglow.core.settings import from_json
-from unglow.core.windows import ArrayPixels, Window
+from unglow.core.windows import Window
 from unglow.detection.coarse_grid import CoarseGrid, estimate_background, estimate_error
 from unglow.detection.search import NEGATIVES, search
 from unglow.detection.section_mask import Section, section_mask
@@ -22,9 +21,9 @@ from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import significance
 from unglow.detection.source_photometry import NAMES, join_flags, write_csv, write_geojson
 from unglow.photometry.imaging import GainMap
+from unglow.stages.detect import geojson_properties
 from unglow.transform import Quantiles, Transform
 from unglow.transform.displacement import Displacement
-from unglow.workflow.stages.detect import geojson_properties
 
 SHAPE = (300, 340)
 SIGMA = 3.0
@@ -456,15 +455,3 @@ def test_geojson_is_a_collection_of_detections_half_a_pixel_on(found, tmp_path):
     )
     write_geojson(tmp_path / "none.geojson", listed[:0], {"reason": "No match."})
     assert json.loads((tmp_path / "none.geojson").read_text())["features"] == []
-
-
-def test_flags_are_words():
-    assert join_flags(0) == ""
-    assert join_flags(1 | 16 | 64) == "deblended+saturated+outside"
-
-
-@pytest.mark.parametrize("section", [{"fwhm_px": 0.5}, {"fwmh": 3}, {"threshold_from": "both"}])
-def test_settings_are_checked(section):
-    (name,) = section
-    with pytest.raises(ConfigError, match=rf"'detect\.{name}' is "):
-        from_json(DetectSettings, section, "detect")

@@ -11,8 +11,8 @@ from made_search import make_scene
 from unglow.core.windows import Window
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.snr import significance
-from unglow.io.zarr import StoreLayout, StoreWriter, open_store
-from unglow.workflow.stages.snr import fill, ratio_over
+from unglow.images.zarr import StoreLayout, StoreWriter, open_store
+from unglow.stages.snr import fill, ratio_over
 
 SHAPE = (300, 340)
 
@@ -76,3 +76,12 @@ def test_ratios_beyond_a_level_are_those_of_all(scene, level):
         every, some = getattr(exact, name), getattr(found, name)
         np.testing.assert_array_equal(some[~near], every[~near])
         assert (some != every).any()
+
+
+@pytest.mark.parametrize(
+    ("values", "is_flat"),
+    [([[0.1]], True), ([[0.1, 0.1], [np.nan, 0.1005]], True), ([[np.nan]], True),
+     ([[0.1, 0.2]], False), ([[0.0, 0.0]], True)],
+)  # fmt: skip
+def test_a_map_of_one_value_is_flat(values, is_flat):
+    assert CoarseGrid(np.array(values, np.float32)).is_flat == is_flat

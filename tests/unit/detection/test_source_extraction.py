@@ -164,9 +164,9 @@ def test_what_has_one_peak_is_the_same_whether_it_is_distinguished_or_not(smooth
     single = source_extraction._single(found)
     assert single.sum() > 100
     for family in np.flatnonzero(single):
-        stamp = found.take(np.arange(len(found)) == family).column()[0]
+        stamp = found.keep(np.arange(len(found)) == family).column()[0]
         assert np.count_nonzero(stamp == stamp.max()) == 1
-    part = found.take(single)
+    part = found.keep(single)
     one, many = (source_extraction._column_sources(part, 3.0, 0, levels)[0] for levels in (1, 32))
     assert len(one) == len(part)
     assert one.tobytes() == many.tobytes()

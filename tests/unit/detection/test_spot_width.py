@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 
-from unglow.core.windows import ArrayPixels
 from unglow.detection.spot_width import LEAST_SPOTS, measure_width
 
 

@@ -11,9 +11,8 @@ from made_stores import write_store
 
 from unglow.cli import main
 from unglow.core.windows import Window
-from unglow.export import images
 from unglow.export.images import names_at, names_of, write_fits, write_tiff
-from unglow.io.zarr import open_store
+from unglow.images.zarr import open_store
 from unglow.photometry.difference import open_difference
 from unglow.photometry.gain.scale import MethodResult, Scale
 
@@ -154,19 +153,6 @@ def test_text_that_fits_does_not_allow_is_written_out(tmp_path):
     cards, _, _ = read_fits(tmp_path / "a.fits")
     assert cards["METHOD"] == "Mo ffat \\xe9"
     assert cards["HISTORY"].startswith("note = Gr\\xfc\\xdfe an alle")
-
-
-def test_wide_images_are_written_in_bands(store, tmp_path, monkeypatch):
-    write_fits(store, tmp_path / "whole.fits")
-    sizes = []
-    read = type(store).read
-    monkeypatch.setattr(images, "EXPORT_BAND", 1)
-    monkeypatch.setattr(
-        type(store), "read", lambda s, w, level=0: sizes.append(w.shape) or read(s, w, level)
-    )
-    write_fits(store, tmp_path / "bands.fits")
-    assert max(sizes) == (512, 512)
-    assert (tmp_path / "whole.fits").read_bytes() == (tmp_path / "bands.fits").read_bytes()
 
 
 def test_bytes_do_not_depend_on_time_place_or_workers(store, tmp_path):

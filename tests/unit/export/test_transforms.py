@@ -174,12 +174,6 @@ def test_what_cannot_be_exported_is_one_sentence(tmp_path, capsys):
     assert names == ["failed.json", "good", "list.json"]
 
 
-def test_options_that_do_not_fit(tmp_path, capsys):
-    path, _ = saved(tmp_path)
-    assert "1 or more" in failure(capsys, "--itk", "x.mha", "--spacing", 0, path)
-    assert "leave it out" in failure(capsys, "--spatialdata", "x", "--spacing", 4, path)
-
-
 def test_nothing_is_overwritten_and_nothing_is_left_half(tmp_path, capsys, monkeypatch):
     path, _ = saved(tmp_path / "pair", um=False)
     target = tmp_path / "out.mha"

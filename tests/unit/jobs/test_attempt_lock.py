@@ -16,10 +16,9 @@ from unglow.core import files
 from unglow.core.errors import SupersededError, UnglowError
 from unglow.core.files import write_text
 from unglow.core.windows import Window
-from unglow.io.zarr import StoreWriter, open_store, plan_layout
-from unglow.jobs import attempt_lock
-from unglow.jobs.attempt_lock import AttemptLock, discard, revoke, store_or_file, temporaries
-from unglow.jobs.launcher import VARIABLE, ParentProcess, announce
+from unglow.images.zarr import StoreWriter, open_store, plan_layout
+from unglow.jobs.attempt_lock import AttemptLock, discard, temporaries
+from unglow.jobs.launcher import VARIABLE, ParentProcess
 
 
 @pytest.fixture(autouse=True)
@@ -43,27 +42,28 @@ def value_of(path):
 
 
 def test_only_the_last_to_take_a_number_may_publish(tmp_path):
-    first = AttemptLock.take(tmp_path / "job", ())
+    first = AttemptLock.acquire(tmp_path / "job", ())
     first.check()
-    second = AttemptLock.take(tmp_path / "job", ())
+    second = AttemptLock.acquire(tmp_path / "job", ())
     assert (first.number, second.number) == (1, 2)
     assert second.file == tmp_path / "job" / "2.jsonl"
     second.check()
     assert first.superseded
     with pytest.raises(SupersededError, match="another attempt at this job has started"):
         first.check()
-    assert not AttemptLock(None, 3).superseded
     assert not AttemptLock(tmp_path / "none", 1).superseded  # somebody has removed it
 
 
-def test_who_may_publish_is_asked_each_time_until_nobody_is(tmp_path):
-    asked = []
-    files.guard_publishing(lambda: asked.append(1))
-    files.ask_to_publish()
-    files.ask_to_publish()
-    files.guard_publishing(None)
-    files.ask_to_publish()
-    assert asked == [1, 1]
+def test_the_last_to_begin_publishes_where_directories_list_what_was_there_before(
+    tmp_path, monkeypatch
+):
+    """A network file system may keep the list of a directory for a minute."""
+    listed, listdir = {}, os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: listed.setdefault(path, listdir(path)))
+    locks = [AttemptLock.acquire(tmp_path / "job", ()) for _ in range(4)]
+    assert listed == {tmp_path / "job": []}
+    assert [lock.number for lock in locks] == [1, 2, 3, 4]
+    assert [lock.superseded for lock in locks] == [True, True, True, False]
 
 
 def test_many_at_once_get_a_number_each_and_one_is_last(tmp_path):
@@ -72,7 +72,7 @@ def test_many_at_once_get_a_number_each_and_one_is_last(tmp_path):
 
     def take():
         starts.wait()
-        locks.append(AttemptLock.take(tmp_path, ()))
+        locks.append(AttemptLock.acquire(tmp_path, ()))
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:
@@ -85,9 +85,9 @@ def test_many_at_once_get_a_number_each_and_one_is_last(tmp_path):
 
 def test_a_file_finished_late_is_not_published(tmp_path):
     target = tmp_path / "transform.json"
-    late = AttemptLock.take(tmp_path / "job", [target])
+    late = AttemptLock.acquire(tmp_path / "job", [target])
     write_text(target, "of the later attempt")
-    AttemptLock.take(tmp_path / "job", [target])
+    AttemptLock.acquire(tmp_path / "job", [target])
     files.guard_publishing(late.check)
     with pytest.raises(SupersededError):
         write_text(target, "of the earlier one")
@@ -97,10 +97,10 @@ def test_a_file_finished_late_is_not_published(tmp_path):
 
 def test_a_store_finished_late_is_not_published(tmp_path):
     path = tmp_path / "post.ome.zarr"
-    late = AttemptLock.take(tmp_path / "job", [path / "zarr.json"])
+    late = AttemptLock.acquire(tmp_path / "job", [path / "zarr.json"])
     with store_writer(path) as writer:
         fill(writer, 1)
-        AttemptLock.take(tmp_path / "job", [path / "zarr.json"])
+        AttemptLock.acquire(tmp_path / "job", [path / "zarr.json"])
         with store_writer(path) as newer:
             fill(newer, 2)
             newer.publish()
@@ -113,13 +113,13 @@ def test_a_store_finished_late_is_not_published(tmp_path):
 
 def test_an_earlier_attempt_that_has_asked_already_still_publishes_nothing(tmp_path, monkeypatch):
     path = tmp_path / "post.ome.zarr"
-    late = AttemptLock.take(tmp_path / "job", [path / "zarr.json"])
+    late = AttemptLock.acquire(tmp_path / "job", [path / "zarr.json"])
     looked = []
 
     def ask():
         if not looked:  # it may publish, and then the later attempt begins, works and publishes
             looked.append(True)
-            AttemptLock.take(tmp_path / "job", [path / "zarr.json"])
+            AttemptLock.acquire(tmp_path / "job", [path / "zarr.json"])
             monkeypatch.setattr(files, "_guard", None)
             with store_writer(path) as newer:
                 fill(newer, 2)
@@ -143,48 +143,8 @@ def test_what_an_attempt_left_behind_is_removed_by_the_next(tmp_path):
     for left in (f".{target.name}.x1.partial", ".post.ome.zarr.ab.old", other.name):
         (tmp_path / left).write_text("")
     (tmp_path / ".post.ome.zarr.cd.partial" / "0").mkdir(parents=True)
-    AttemptLock.take(tmp_path / "job", [target, path / "zarr.json"])
+    AttemptLock.acquire(tmp_path / "job", [target, path / "zarr.json"])
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([other.name, "job"])
-
-
-def test_a_store_is_left_behind_as_a_whole_and_a_file_by_itself(tmp_path):
-    assert store_or_file(tmp_path / "x.zarr" / "zarr.json") == tmp_path / "x.zarr"
-    assert store_or_file(tmp_path / "x.zarr" / "0") == tmp_path / "x.zarr" / "0"
-
-
-def test_only_hidden_siblings_of_the_name_are_under_way(tmp_path):
-    names = [".a.csv.1.partial", ".a.csv.2.old", ".a.csv.3", "a.csv.4.partial", ".b.csv.5.old",
-             ".a.csv", ".a.csv2.6.old"]  # fmt: skip
-    for name in names:
-        (tmp_path / name).touch()
-    found = set(temporaries(tmp_path / "a.csv"))
-    assert found == {tmp_path / ".a.csv.1.partial", tmp_path / ".a.csv.2.old"}
-    assert list(temporaries(tmp_path / "none" / "a.csv")) == []
-
-
-def test_what_is_removed_is_reported(tmp_path, caplog):
-    (tmp_path / ".a.csv.1.partial").touch()
-    with caplog.at_level("INFO", "unglow.jobs.attempt_lock"):
-        revoke([tmp_path / "a.csv", tmp_path / "a.csv"])
-    message = f"removed {tmp_path / '.a.csv.1.partial'}, which an earlier attempt had left"
-    assert caplog.messages == [message]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_directory_gets_another_name_before_it_is_removed(tmp_path, monkeypatch):
-    store = tmp_path / ".x.zarr.1.partial"
-    store.mkdir()
-    (store / "0").touch()
-    removed = []
-    monkeypatch.setattr(
-        attempt_lock.shutil,
-        "rmtree",
-        lambda path, ignore_errors: removed.append((path, ignore_errors)),
-    )
-    discard(store)
-    aside = tmp_path / ".x.zarr.1.partial.old"
-    assert removed == [(aside, True)]
-    assert [path.name for path in tmp_path.rglob("*")] == [aside.name, "0"]
 
 
 def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
@@ -200,9 +160,8 @@ def test_where_no_number_can_be_taken_nothing_runs(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / ".a.csv.1.partial").touch()
     with pytest.raises(UnglowError, match=r"could not be written .*file away, then run again"):
-        AttemptLock.take(tmp_path / "file" / "job", [tmp_path / "a.csv"])
+        AttemptLock.acquire(tmp_path / "file" / "job", [tmp_path / "a.csv"])
     assert (tmp_path / ".a.csv.1.partial").exists()
-    assert AttemptLock.take(None, ()) == AttemptLock()
 
 
 JOB = """
@@ -215,7 +174,7 @@ log = Log([f"logs/{sys.argv[1]}.log"]); log.telemetry = "telemetry/align.jsonl"
 snakemake = SimpleNamespace(
     rule="align", threads=1, wildcards={"sample": "A"}, log=log, output=["out.txt"],
     resources=SimpleNamespace(mem_mb=200, runtime=5, attempt=1))
-with Job.of(snakemake) as job:
+with Job.from_script(snakemake) as job:
     from unglow.core.files import write_text
     Path(f"{sys.argv[1]}.works").touch()
     while not Path(f"{sys.argv[1]}.go").exists():
@@ -299,9 +258,9 @@ def test_a_job_ends_when_its_snakemake_was_killed(tmp_path, monkeypatch):
 
 def test_a_launcher_that_cannot_be_seen_is_not_missed(monkeypatch):
     monkeypatch.setenv(VARIABLE, "1 2 another-boot main")
-    assert ParentProcess.here() == ParentProcess(os.getppid())
+    assert ParentProcess.find() == ParentProcess(os.getppid())
     monkeypatch.setenv(VARIABLE, "nonsense")
-    assert not ParentProcess.here().gone()
+    assert not ParentProcess.find().is_gone()
 
 
 def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monkeypatch):
@@ -324,11 +283,3 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
         assert process.wait(300) == -signal.SIGKILL
     finally:
         process.kill()
-
-
-def test_a_process_announces_itself(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "")  # which is put back afterwards
-    announce(in_job=True)
-    found = ParentProcess.here()
-    assert (found.pid, found.in_job) == (os.getpid(), True)
-    assert not found.gone()

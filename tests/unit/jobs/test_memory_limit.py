@@ -11,7 +11,6 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from unglow.core import machine, process
@@ -138,11 +137,6 @@ def test_what_was_asked_for_is_read_from_the_message(text, mb):
     assert read_asked_mb(MemoryError()) is None
 
 
-def test_the_status_of_a_process_is_in_mb():
-    now = process.status_mb()
-    assert 5 < now["VmRSS"] <= now["VmHWM"] < 5000
-
-
 # ------------------------------------------------------------------------ with a system by hand
 
 
@@ -217,32 +211,6 @@ def test_where_limits_cannot_be_set_there_is_none(monkeypatch, error):
     assert process.limits == (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
-@pytest.mark.parametrize("declared", [100.0, 150.4])
-def test_a_process_that_has_taken_all_of_it_learns_how_much(monkeypatch, declared):
-    process = Limited(monkeypatch, VmData=400.0, VmRSS=150.4)
-    with pytest.raises(MemoryError, match=r"^the libraries alone take 150 MB$"):
-        memory_limit.set_limit(declared, 2)
-    assert process.asked == []
-
-
-def test_numpy_reserves_its_buffer_before_the_limit_holds(monkeypatch):
-    process = Limited(monkeypatch, VmData=400.0, VmRSS=150.0)
-    done = []
-
-    def note(array):
-        assert process.asked == []
-        done.append(array.shape)
-
-    numpy = SimpleNamespace(linalg=SimpleNamespace(inv=note), eye=np.eye)
-    monkeypatch.setitem(sys.modules, "numpy", numpy)
-    memory_limit.set_limit(500.0, 2)
-    assert done == [(2, 2)]
-    monkeypatch.delitem(sys.modules, "numpy")
-    process.asked.clear()
-    memory_limit.set_limit(500.0, 2)
-    assert len(done) == 1
-
-
 def test_the_peak_is_that_of_the_process_or_of_a_child(monkeypatch):
     def usage(who):
         assert who == resource.RUSAGE_CHILDREN
@@ -258,11 +226,6 @@ def test_the_peak_is_that_of_the_process_or_of_a_child(monkeypatch):
     assert math.isnan(process.peak_mb())
     monkeypatch.setitem(sys.modules, "resource", None)
     assert process.children_peak_mb() == 0.0
-
-
-def test_the_words_of_a_library_are_taken_in_any_case():
-    assert mentions_memory("OpenCV: INSUFFICIENT Memory")
-    assert not mentions_memory("memory is fine")
 
 
 @pytest.mark.parametrize(

@@ -142,12 +142,6 @@ def run_of(*words, directory="/nowhere", **changes):
     return Trace(Path("/x"), {"command": list(words), "directory": directory} | changes)
 
 
-def test_a_command_was_given_in_the_directory_of_the_run_if_no_other_is_recorded():
-    assert find_start_directory(run_of(started_in="/from")) == Path("/from")
-    assert find_start_directory(run_of(started_in="")) == Path("/nowhere")
-    assert find_start_directory(run_of()) == Path("/nowhere")
-
-
 @pytest.mark.parametrize("changes", [{}, {"directory": ""}, {"directory": None}, {"directory": 3}])
 def test_a_record_that_names_no_directory_is_not_about_the_current_one(work, monkeypatch, changes):
     monkeypatch.chdir(work)
@@ -212,15 +206,6 @@ def test_a_workflow_that_is_not_known_is_not_compared(work):
         assert check_named(work) == work
         (run,) = (work / "results/telemetry/runs").iterdir()
         run.unlink()
-
-
-def test_a_record_without_the_name_of_its_results_is_about_those_that_were_named(work):
-    path = record(work)
-    path.write_text(path.read_text().replace('"results":', '"older":'))
-    assert check_named(work) == work
-    path.write_text(path.read_text().replace('"directory":', '"oldest":'))
-    with pytest.raises(InputError, match="does not say where the last run worked"):
-        check_named(work)
 
 
 def test_a_run_of_unglow_run_is_gone_on_with_by_the_same_workflow_alone(work):

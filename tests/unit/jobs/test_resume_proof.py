@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -107,13 +106,6 @@ def test_after_a_restart_of_the_machine_a_process_of_the_same_number_is_left_alo
     assert sleeper.poll() is None
 
 
-def test_a_number_that_another_process_has_now_is_no_snakemake(written, sleeper):
-    written.run(pid=sleeper.pid, started=read_start_ticks(sleeper.pid) - 1)
-    written.attempt(pid=sleeper.pid, started=read_start_ticks(sleeper.pid) + 1)
-    assert written.make_sure() == []
-    assert sleeper.poll() is None
-
-
 @pytest.mark.parametrize("words", [[], ["--mode", "remote"]])
 def test_a_snakemake_without_a_record_is_seen_by_where_it_works(written, words):
     written.run()
@@ -167,19 +159,6 @@ def test_a_trace_is_its_first_line_its_processes_and_whether_it_ended(written):
     assert read_trace(path) is None
 
 
-def test_what_a_first_line_does_not_say_is_not_known(tmp_path):
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"pid": 3}\n')
-    trace = read_trace(path)
-    assert (trace.host, trace.since, trace.ended) == ("", "?", False)
-    assert trace.processes == (Process("None", "None", 3, None),)
-    for text in ("", "[1]\n", "{broken\n", '"x"\n'):
-        path.write_text(text)
-        assert read_trace(path) is None
-    path.write_text('{"pid": true, "wall": "x"}\n')
-    assert read_trace(path).since == "?"
-
-
 def test_lines_that_are_no_objects_are_passed_over(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('\n[1]\n{"half\n{"kind": "run", "pid": 1}\n\n{"kind": "process", "pid": 2}')
@@ -194,29 +173,13 @@ def test_of_a_long_file_the_first_and_the_last_lines_are_read(tmp_path):
     path = tmp_path / "x.jsonl"
     first, filler = '{"kind": "run", "pid": 1}\n', '{"kind": "beat"}\n'
     process, end = '{"kind": "process", "pid": 2}\n', '{"kind": "end"}\n'
-    room = (1 << 16) - len(first) - len(process)
-    whole = filler * (room // len(filler))
-    whole += " " * (room - len(whole) - 1) + "\n"
-    path.write_text(first + whole + process + filler * 2000)
-    assert [found.pid for found in read_trace(path).processes] == [1, 2]
-    path.write_text(first + "  " + whole + process + filler * 2000)  # its last brace is not read
+    path.write_text(first + filler * 4000 + process + filler * 9000 + end)
     assert [found.pid for found in read_trace(path).processes] == [1]
-    fits = (1 << 14) - len(end)
-    last = " " * (fits - 1) + "\n"
-    path.write_text(first + filler * 9000 + end + last)
-    assert read_trace(path).ended
-    path.write_text(first + filler * 9000 + end + " " + last)
+    path.write_text(first + filler * 3 + process + filler * 9000)
+    assert [found.pid for found in read_trace(path).processes] == [1, 2]
     assert not read_trace(path).ended
-
-
-@pytest.mark.parametrize(
-    ("mode", "own"), [(0o644, True), (0o600, True), (0o664, False), (0o646, False), (0o622, False)]
-)
-def test_a_file_that_others_may_write_is_nobodys_own(tmp_path, mode, own):
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"pid": 3}\n')
-    path.chmod(mode)
-    assert read_trace(path).own is own
+    path.write_text(first + filler * 9000 + end + filler * 3)
+    assert read_trace(path).ended
 
 
 def test_the_last_run_is_the_one_that_began_last(written):
@@ -328,44 +291,6 @@ def test_a_run_that_ends_while_it_is_looked_at_was_not_killed(written, monkeypat
     assert not was_killed(written.results)
 
 
-def test_snakemakes_of_a_directory_are_distinguished_from_other_processes(tmp_path):
-    waits = ["-c", "import time; time.sleep(600)"]
-    with ExitStack() as ended:
-        started = [
-            ended.enter_context(subprocess.Popen(words, executable=sys.executable, cwd=place))
-            for words, place in (
-                (["/a/bin/snakemake", *waits], tmp_path),
-                (["snakemake", *waits, "--mode", "default"], tmp_path),
-                (["snakemake", *waits, "--mode", "remote"], tmp_path),
-                (["snakemake", *waits, "--mode", "subprocess", ""], tmp_path),
-                (["/a/bin/snakemake", *waits], tmp_path.parent),
-                (["python", *waits, "snakemake"], tmp_path),
-            )
-        ]
-        for one in started:
-            ended.callback(one.kill)
-        pids = [one.pid for one in started]
-        assert sorted(p.pid for p in resume._find_snakemakes(tmp_path, in_jobs=False)) == sorted(
-            pids[:2]
-        )
-        assert sorted(p.pid for p in resume._find_snakemakes(tmp_path, in_jobs=True)) == sorted(
-            pids[2:4]
-        )
-
-
-def sleeping(monkeypatch, seconds):
-    """Have each sleep take so long by the clock, and return what was asked for."""
-    clock, slept = [100.0], []
-
-    def sleep(asked):
-        slept.append(asked)
-        clock[0] += seconds
-
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(time, "sleep", sleep)
-    return slept
-
-
 def test_the_lock_of_resume_is_for_all_and_goes_over_to_snakemake(tmp_path):
     before = os.umask(0)
     try:
@@ -429,19 +354,6 @@ def note_submitted(written, text):
     return noted
 
 
-def test_slurm_jobs_of_the_run_are_cancelled_and_waited_for(written, commands):
-    make, queue = commands
-    written.run()
-    slurm_log(written.work)
-    for job, name in (("17", "abc-1"), ("18", "abc-1"), ("19", "other")):
-        (queue / job).write_text(f"{job}|RUNNING|None|{name}\n")
-    make("squeue", "cat * 2>/dev/null; true")
-    make("scancel", '(sleep 0.3; rm -f "$@") > /dev/null 2>&1 &')
-    written.make_sure()
-    assert written.said == ["cancelling slurm jobs of the killed run: 17, 18"]
-    assert [path.name for path in queue.iterdir()] == ["19"]
-
-
 def test_the_jobs_of_all_runs_are_asked_for_by_their_names(written, commands):
     make, queue = commands
     slurm_log(written.work)
@@ -477,17 +389,14 @@ def test_a_local_run_asks_slurm_where_there_is_one(written, commands):
     assert written.said == ["cancelling slurm jobs of the killed run: 17"]
 
 
-def test_the_list_of_submitted_jobs_is_read_line_by_line(written, monkeypatch):
+def test_the_list_of_submitted_jobs_is_read_line_by_line(written):
     assert resume.read_submitted(written.work) == {}
     lines = f"sge\t1\tx\t{written.work}\n\nsge\t\tx\t{written.work}\nslurm\t2\tx\t/elsewhere\n"
     lines += f"what\t3\tx\t/elsewhere\nslurm\t4\tx\t{written.work}/.\tmore\nslurm\t5\n"
     noted = note_submitted(written, lines)
     assert resume.read_submitted(written.work) == {"sge": ["1"], "slurm": ["4"]}
     noted.write_text(f"what\t3\tx\t{written.work}\n")
-    with pytest.raises(InputError, match=r"submitted.tsv names the scheduler 'what'"):
-        resume.read_submitted(written.work)
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(InputError, match=f"^{noted} belongs to another user, so no job"):
+    with pytest.raises(InputError, match=r"submitted\.tsv"):
         resume.read_submitted(written.work)
 
 
@@ -511,16 +420,14 @@ def test_only_what_is_still_there_is_cancelled_and_then_the_list_is_deleted(writ
     cancel_queued(written.work, pytest.fail)
 
 
-def test_a_job_that_is_still_there_is_waited_for_and_then_named(written, monkeypatch):
-    monkeypatch.setattr(resume, "_find_queued", lambda jobs, names: {"slurm": ["17", "18"]})
-    monkeypatch.setattr(schedulers, "run", lambda *words: (0, ""))
-    slept = sleeping(monkeypatch, 100.0)
-    with pytest.raises(InputError) as error:
+def test_a_job_that_is_still_there_is_waited_for_and_then_named(written, commands, monkeypatch):
+    make, _ = commands
+    monkeypatch.setattr(resume, "QUEUE_PATIENCE_S", 0.2)
+    note_submitted(written, f"sge\t17\tx\t{written.work}\n")
+    make("qstat", "echo 17 0.5 x me r")
+    make("qdel", "true")
+    with pytest.raises(InputError, match=r"^job 17 was cancelled but is still there after 0"):
         cancel_queued(written.work, written.said.append)
-    assert str(error.value) == (
-        "job 17 was cancelled but is still there after 300 s: see to it, then try again."
-    )
-    assert slept == [1.0] * 4  # after 400 s; at 300 s it may still go
 
 
 def test_a_command_that_takes_too_long_has_not_answered(commands):

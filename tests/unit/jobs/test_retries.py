@@ -22,6 +22,8 @@ from unglow.jobs.retries import (
     one_at_a_time,
 )
 from unglow.telemetry.attempt_files import RUN_ID, attempt_file, read_inherited_run_id, take_number
+from unglow.telemetry.reading.history import History
+from unglow.telemetry.reading.incidents import incidents
 
 SCRIPT = """
 from types import SimpleNamespace
@@ -32,7 +34,7 @@ snakemake = SimpleNamespace(
     rule="align", threads=2, wildcards={{"sample": "A", "dye": "D"}}, log=log,
     resources=SimpleNamespace(mem_mb={mem_mb}, runtime={minutes}, attempt={attempt}),
     params=SimpleNamespace(memory={{"base": 40, "each": 30}}))
-with Job.of(snakemake) as job:
+with Job.from_script(snakemake) as job:
     import numpy as np
     job.limit_memory()
 {body}
@@ -215,10 +217,10 @@ from unglow.core.machine import memory_total_mb
 from unglow.jobs.launcher import ParentProcess
 from unglow.jobs.retries import one_at_a_time
 
-parent = ParentProcess.here()
+parent = ParentProcess.find()
 Path("waits").touch()
 try:
-    with one_at_a_time(memory_total_mb() * 0.999, lock=Path("lock"), abandoned=parent.gone): pass
+    with one_at_a_time(memory_total_mb() * 0.999, lock=Path("lock"), abandoned=parent.is_gone): pass
 except KeyboardInterrupt:
     Path("gone").touch()
 """
@@ -300,3 +302,39 @@ def test_files_without_information_count_as_none(tmp_path, text):
     assert next_mb(record, 300) == 500
     (tmp_path / "file").touch()
     assert next_mb(tmp_path / "file.jsonl", 300) == 300
+
+
+HOLDING = """
+import pathlib, time
+held = bytearray(b"1") * {mb}_000_000
+pathlib.Path("held").touch()
+time.sleep(600)
+"""
+
+
+def test_no_job_starts_while_another_process_has_the_memory_of_the_machine(tmp_path, groups):
+    group = groups.group("short", 2000)  # of which 100 MB have to be free
+
+    def start(code):
+        words = groups.inside(group, sys.executable, "-c", code)
+        return subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+
+    body = "    import pathlib; pathlib.Path('runs').touch()"
+    hog = start(HOLDING.format(mb=1930))
+    try:
+        wait_for(tmp_path / "held")
+        job = start(SCRIPT.format(body=body, attempt=1, mem_mb=60, minutes=5))
+        time.sleep(3)
+        assert not (tmp_path / "runs").exists()
+    finally:
+        hog.kill()
+        hog.wait()
+    assert job.wait(60) == 0
+    assert f"(process {hog.pid}, 19" in job.stderr.read()
+    history = History.read(tmp_path)
+    [a] = history.runs[0].attempts
+    [stall] = a.stalls
+    assert stall.over
+    assert 1 <= stall.seconds <= a.seconds
+    [incident] = incidents(history, tmp_path)
+    assert f"(process {hog.pid}, 19" in incident.message

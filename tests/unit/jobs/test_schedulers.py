@@ -179,7 +179,7 @@ def test_states_of_slurm(tools, state, word):
 def test_slurm_knows_jobs_by_id_and_by_name(tools):
     rows = ("17|RUNNING|None|x", "18|PENDING|None|run", "19|COMPLETED|None|run", "2|RUNNING|None|y")
     tools("squeue", "\n".join(rows))
-    assert schedulers.Slurm().queued(["17", "21"], ["run"]) == ["17", "18"]
+    assert schedulers.Slurm().list_queued(["17", "21"], ["run"]) == ["17", "18"]
 
 
 def test_the_scheduler_is_the_one_that_is_here(tools, monkeypatch):
@@ -286,12 +286,12 @@ def test_a_job_that_will_not_start_is_reported_with_a_remedy(tools):
 def test_a_state_counts_once_it_is_reported_twice_and_advice_is_given_once(tools):
     watch = internals.SlurmWatch()
     tools("squeue", "3|RUNNING|None|x\n4|PENDING|PartitionTimeLimit|x")
-    assert [len(found) for found in watch.look(["3", "4"])] == [0, 1]
+    assert [len(found) for found in watch.poll(["3", "4"])] == [0, 1]
     tools("squeue", "3|PREEMPTED|None|x\n4|PENDING|PartitionTimeLimit|x")
-    assert watch.look(["3", "4"]) == ({}, [])
+    assert watch.poll(["3", "4"]) == ({}, [])
     tools("squeue", "", 1)
-    assert watch.look(["3", "4"]) == ({}, [])
+    assert watch.poll(["3", "4"]) == ({}, [])
     tools("squeue", "4|PENDING|None|x")
     tools("sacct", "", 1)
-    assert watch.look(["3", "4"]) == ({}, [])  # reported, but something else
-    assert watch.look(["3", "4"]) == ({"3": "UNKNOWN"}, [])
+    assert watch.poll(["3", "4"]) == ({}, [])  # reported, but something else
+    assert watch.poll(["3", "4"]) == ({"3": "UNKNOWN"}, [])

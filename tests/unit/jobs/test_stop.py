@@ -16,7 +16,7 @@ from unglow.cli.run import StopButton
 from unglow.core.errors import InputError
 from unglow.core.process import boot_id, host, ignores, read_start_ticks
 from unglow.jobs.run_records import find_running
-from unglow.reporting.html.live_answers import Request
+from unglow.pages.report.live_answers import Request
 
 # Says which signal it got, and ends; deaf to Ctrl-C if that is asked for.
 PROGRAM = """

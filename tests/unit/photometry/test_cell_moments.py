@@ -129,14 +129,3 @@ def test_blocks_that_cut_through_cells_are_refused():
     odd = np.zeros((4, 5), np.uint8), np.zeros((4, 5), np.float32)
     bins.add(*odd, (96, 96))  # the image ends there
     assert bins.count.sum() == 16
-
-
-def test_a_file_is_read_as_it_was_written(tmp_path):
-    bins = gathered(*images((64, 80)))
-    path = tmp_path / "details/bins.npz"
-    bins.save(path)
-    read = CellMoments.load(path)
-    assert (read.shape, read.every, read.tops) == ((64, 80), 1, (199.0, 199.0))
-    for name in ARRAYS:
-        np.testing.assert_array_equal(getattr(read, name), getattr(bins, name))
-        assert getattr(read, name).dtype == np.float32

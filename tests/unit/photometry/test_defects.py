@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 from scipy import ndimage
 
-from unglow.core.windows import ArrayPixels, Window
+from unglow.core.windows import Window
 from unglow.photometry.defects import find_defects
 from unglow.transform import Transform
 
 SHAPE = (300, 340)
 MOVED = 6.0, -4.0  # of pre against post, (x, y)
-HALVES = np.s_[:, :150], np.s_[:, 150:]
 
 
 def make_pair(dtype=np.uint8):
@@ -61,6 +61,22 @@ def test_hot_and_dead_px_are_masked_and_grains_are_not(dtype):
     assert found[spots[:, 0], spots[:, 1]].mean() >= 0.85  # the others are as dark as their place
     assert found[100:102, 200:202].all()
     assert found.sum() <= 40
+
+
+def test_dead_px_are_masked_where_noise_almost_hides_them():
+    rng = np.random.default_rng(7)
+    post, pre = (np.rint(rng.normal(level, 10, SHAPE)).clip(1) for level in (80, 60))
+    at = rng.integers(20, 280, (2, 60))
+    pre[tuple(at)] = 0
+    found = masked(find(post, pre), pre)
+    assert found[tuple(at)].mean() >= 0.8  # 0 without counting them
+    assert found.sum() <= 62
+
+
+def test_a_dark_end_that_is_cut_off_is_not_dead_px():
+    rng = np.random.default_rng(8)
+    post, pre = (np.rint(rng.normal(level, 10, SHAPE)).clip(0) for level in (30, 25))
+    assert masked(find(post, pre), pre).sum() == 0
 
 
 def test_what_post_shows_as_well_is_not_a_defect():

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-import struct
 from dataclasses import astuple, replace
 
 import numpy as np
@@ -14,7 +11,6 @@ from made_cells import bin_pair
 from scipy import ndimage
 
 from unglow.core.errors import StoreError
-from unglow.core.records import to_plain, to_record
 from unglow.core.windows import Window, grid
 from unglow.photometry import imaging
 from unglow.photometry.cells import Cells, find_aligned_cells
@@ -86,51 +82,6 @@ def test_gain_and_offset_where_light_is_stronger():
     gain, offset = some_map().line(np.array([1.0, 2.0, 0.5]), 1.5, 2.0)
     assert gain.tolist() == [1.5, 3.0, 0.75]
     assert offset.tolist() == [2.0, -1.0, 3.5]
-
-
-def test_polynomials_of_legendre_from_the_first_pixel_to_the_last():
-    found = imaging.legendre(np.array([0, 2, 3, 4]), 5, 5)
-    t = np.array([-1, 0, 0.5, 1])
-    by_hand = [t**0, t, (3 * t**2 - 1) / 2, (5 * t**3 - 3 * t) / 2, (35 * t**4 - 30 * t**2 + 3) / 8]
-    np.testing.assert_allclose(found, by_hand, atol=1e-15)
-    assert imaging.legendre(np.array([0, 4]), 5, 1).tolist() == [[1, 1]]
-    assert imaging.legendre(np.array([0, 1]), 2, 2).tolist() == [[1, 1], [-1, 1]]
-    small = imaging.legendre(np.array([200], np.uint8), 256, 2)  # twice of it is no uint8
-    assert small.tolist() == [[1], [400 / 255 - 1]]
-    assert imaging.legendre(np.array([0]), 1, 2).tolist() == [[1], [-1]]  # a frame of one px
-
-
-def test_a_window_is_float32_within_the_limits():
-    found = some_map((0.97, 1.04)).evaluate_window(Window(100, 300, 0, 760))
-    assert (found.dtype, found.shape) == (np.float32, (200, 760))
-    assert (found.min(), found.max()) == (np.float32(0.97), np.float32(1.04))
-
-
-def test_a_window_is_computed_in_what_its_pixels_are():
-    found = GainMap((1, 760), np.array([[0.0, 0.1], [0.0, 0.0]]), (-1.0, 1.0), 5.0)
-    x = (2 * np.arange(760.0) / 759 - 1).astype(np.float32)
-    np.testing.assert_array_equal(
-        found.evaluate_window(Window(0, 1, 0, 760))[0], np.float32(0.1) * x
-    )
-
-
-def test_the_digest_is_of_every_number():
-    one = some_map()
-    numbers = [600, 760, 0.8, 1.25, 5, *one.coefficients.ravel()]
-    assert one.digest == hashlib.sha256(struct.pack("<21d", *numbers)).hexdigest()
-
-
-def test_a_file_has_its_numbers_in_this_order(tmp_path):
-    path = tmp_path / "gain_map.npz"
-    imaging.save_gain_map(path, some_map())
-    with np.load(path) as arrays:
-        assert arrays["parameters"].tolist() == [1, 600, 760, 0.8, 1.25, 5]
-        assert arrays["parameters"].dtype == np.float64
-        np.testing.assert_array_equal(arrays["coefficients"], some_map().coefficients)
-    imaging.save_gain_map(path, None)
-    with np.load(path) as arrays:
-        assert arrays["parameters"].tolist() == [1, 0, 0, 0, 0, 0]
-        assert arrays["coefficients"].shape == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -265,12 +216,6 @@ def test_no_px_has_less_than_the_noise_of_rounding():
     found = model.variance_post(np.array([0, 100, 104], np.uint8))
     np.testing.assert_allclose(found, [1 / 12, 1 / 12, 2], rtol=1e-6)
     assert model.variance_pre(np.zeros(1, np.float32))[0] == pytest.approx(1 / 12)
-
-
-def test_json_there_and_back():
-    model = NoiseModel(-1.5, 0.125, 0.3, 0.2, least=0.0)
-    entry = json.loads(json.dumps({**to_plain(model), "cells": 9}))
-    assert to_record(entry, NoiseModel) == model
 
 
 @pytest.mark.parametrize("width", [0.3, 0.5, 1.0, 2.0])

@@ -13,9 +13,8 @@ from scipy import ndimage
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.gain.estimate import Evidence, estimate
-from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
+from unglow.photometry.gain.scale import Scale, ScaleSettings
 from unglow.photometry.gain.shading import local_level
-from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
 
@@ -166,25 +165,6 @@ def test_offsets_are_no_doubt_about_the_linear_method():
     assert estimate(given, ScaleSettings()).reasons == ()
     ratio = estimate(given, ScaleSettings(("moffat",)))
     assert any("Use the linear method" in reason.help for reason in ratio.reasons)
-
-
-def test_without_cells_there_is_no_linear_gain():
-    given = pair(1.3)
-    result = linear_of(Evidence(given.stats))
-    assert result.reason == "no cells of pixels and no map of this pair are given."
-    result = linear_of(Evidence(JointStatistics.empty(), given.bins, given.transform))
-    assert result.reason == "pre and post have no pixel in common."
-
-
-def test_intervals_of_gain_and_offset_are_in_scale_json(tmp_path):
-    scale = estimate(pair(1.3), ScaleSettings())
-    scale.save(tmp_path / "scale.json")
-    read = Scale.load(tmp_path / "scale.json")
-    assert read.default == "linear"
-    assert read.default_result.gain_ci95 == scale.default_result.gain_ci95
-    assert read.default_result.offset_ci95 == scale.default_result.offset_ci95
-    assert read.methods["moffat"].offset_ci95 is None
-    assert MethodResult.from_json(scale.default_result.to_json()) == scale.default_result
 
 
 SQUARE = (768, 768)

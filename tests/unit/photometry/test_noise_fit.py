@@ -9,7 +9,7 @@ from scipy import ndimage
 
 from unglow.core.records import to_record
 from unglow.core.windows import Window
-from unglow.io.stored_values import quantise
+from unglow.images.stored_values import quantise
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
@@ -90,13 +90,6 @@ def test_both_noises_are_found_apart(name, stain):
 def _arguments(made):
     bins, transform = made
     return bins, GAIN, OFFSET, transform
-
-
-def test_gain_and_offset_may_differ_from_cell_to_cell():
-    bins, transform = samples("turned")
-    shape = bins.count.shape
-    found = fit_noise(bins, np.full(shape, GAIN), np.full(shape, OFFSET), transform)
-    assert found == fit_noise(bins, GAIN, OFFSET, transform)
 
 
 def test_texture_out_of_register_is_distinguished_from_noise():

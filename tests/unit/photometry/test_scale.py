@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from made_cells import count_pair
 
-from unglow.core.errors import StoreError
 from unglow.photometry.gain import moffat
-from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate
-from unglow.photometry.gain.scale import METHODS, MethodResult, Scale, ScaleSettings
+from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
 from unglow.photometry.joint_histogram import ratio_edges
 
 RATIOS = ScaleSettings(("moffat", "percentile"))
@@ -169,28 +168,6 @@ def test_scale_json_keeps_the_contract_and_equal_bytes(tmp_path):
     )
     scale.save(tmp_path / "c.json")
     assert (tmp_path / "c.json").read_bytes() == (tmp_path / "a.json").read_bytes()
-
-
-def test_a_refused_pair_is_marked(tmp_path):
-    Scale.make_failed("the images do not match.").save(tmp_path / "scale.json")
-    entry = json.loads((tmp_path / "scale.json").read_text())["methods"]["moffat"]
-    assert entry == {"status": "failed", "reason": "the images do not match."}
-    scale = Scale.load(tmp_path / "scale.json")
-    assert (scale.status, scale.default_result.gain) == ("failed", None)
-    assert scale.reasons == ("the images do not match.",)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"version": 99}', '{"version": 1, "methods": 3}']
-)
-def test_a_damaged_scale_json_is_named(tmp_path, text):
-    (tmp_path / "scale.json").write_text(text)
-    with pytest.raises(StoreError, match=r"scale\.json is damaged"):
-        Scale.load(tmp_path / "scale.json")
-
-
-def test_every_method_of_the_table_has_its_function():
-    assert [*ESTIMATORS] == [*METHODS]
 
 
 def test_the_gain_of_controls_is_taken_with_an_interval_from_their_scatter():

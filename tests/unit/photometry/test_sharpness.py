@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 from made_cells import bin_pair, count_pair
 from made_search import make_scene
 from scipy import ndimage
 
-from unglow.core.windows import ArrayPixels, Window
+from unglow.core.windows import Window
 from unglow.detection.completeness import add_spots
 from unglow.detection.images import Images as Pixels
 from unglow.detection.snr import significance
-from unglow.phantom import PhantomSpec
-from unglow.phantom.render import Renderer
 from unglow.photometry.gain.estimate import Evidence
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.photometry.imaging import Blur, NoiseModel, blur_image
@@ -169,14 +166,3 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
     assert light.max() > 200
     expected = blur_image(light, blur.taps) if image == "post" else light
     np.testing.assert_allclose(added, expected, atol=1e-3)
-
-
-def test_phantoms_out_of_focus_are_blurred():
-    spec = PhantomSpec(shape=(200, 220), rgb=False, seed=2, microbes_per_mpx=500)
-    whole = Window.from_shape(spec.shape)
-    sharp = Renderer(spec).light("post", whole)
-    soft = Renderer(replace(spec, blur_post_px=0.8))
-    found = soft.light("post", whole)
-    np.testing.assert_allclose(found, ndimage.gaussian_filter(sharp, 0.8, mode="nearest"))
-    frame = Window.from_shape(spec.pre_frame)
-    np.testing.assert_array_equal(soft.light("pre", frame), Renderer(spec).light("pre", frame))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 from made_cells import bin_pair, count_pair
 from scipy import ndimage
 
 from unglow.core.reasons import split_notes
-from unglow.core.windows import ArrayPixels, Window
-from unglow.io.stored_values import quantise
+from unglow.core.windows import Window
+from unglow.images.stored_values import quantise
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.photometry.gain.warnings import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 
-from unglow.core.windows import ArrayPixels
 from unglow.registration.models import choose_model
 from unglow.registration.quality import compute_excess, residual_variance
 from unglow.registration.register import RegisterSettings, register

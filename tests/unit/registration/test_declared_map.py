@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 from made_scenes import render
 
-from unglow.core.windows import ArrayPixels
 from unglow.registration.register import RegisterSettings, register
 from unglow.transform import load
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 from scipy import ndimage
 
-from unglow.core.windows import ArrayPixels
 from unglow.registration.bspline import choose_stiffness, fit_field
 from unglow.registration.deformation import Deformation, subtract_displacement
 from unglow.registration.deformed_pair import find_textured_points, inner_points

@@ -8,9 +8,10 @@ import re
 import numpy as np
 import pytest
 import tifffile
+from array_pixels import ArrayPixels
 from made_scenes import render, similarity
 
-from unglow.core.windows import ArrayPixels, Window
+from unglow.core.windows import Window
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
 from unglow.registration.block_table import BLOCK_DTYPE

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.fft
+from array_pixels import ArrayPixels
 from scipy.ndimage import gaussian_filter
 
-from unglow.core.windows import ArrayPixels, coarse_level
+from unglow.core.windows import coarse_level
 from unglow.registration.block_placement import block_size, sample_corners
 from unglow.registration.images import Plane, PlanePair, read_level, thumbnail
 from unglow.registration.pair import Pair
@@ -60,15 +61,6 @@ def test_unrelated_blocks_have_no_clear_peak():
     assert block_shift(block(other), block(SCENE))[2] < 1.6
 
 
-def test_compress_fills_small_gaps_and_refuses_large_ones():
-    image = block(SCENE)
-    image[:10] = np.nan
-    assert np.isfinite(compress(image, 0)).all()
-    image[:60] = np.nan
-    assert compress(image, 0) is None
-    assert compress(np.full((64, 64), 5.0), 0) is None
-
-
 def test_match_blocks_gives_positions_in_pre():
     image = moved(2.25, -1.5)
     planes = [Plane(lambda w, v=v: v[w.slices], v.shape, 0.0) for v in (image, SCENE)]
@@ -98,11 +90,6 @@ def test_a_soft_rim_lies_further_out_where_roots_bend_it(side):
     bent, straight = shifts
     assert bent == pytest.approx(0.18, abs=0.01)
     assert straight == pytest.approx(0.044, abs=0.003)
-
-
-def test_an_image_without_texture_has_one_floor():
-    thumb = thumbnail(ArrayPixels(np.full((256, 256), 7, np.uint8)), 0)
-    assert thumb.block_floor == thumb.floor == 7
 
 
 def test_thumbnail_of_a_stored_and_of_a_missing_level_are_the_same():

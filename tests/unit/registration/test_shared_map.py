@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 from made_scenes import render, similarity
 
-from unglow.core.windows import ArrayPixels
 from unglow.registration.register import RegisterSettings, UserHints
 from unglow.registration.shared_map import SharedMap, take_over
-from unglow.transform import LandmarkResiduals, Quantiles, Transform, apply_matrix, load
+from unglow.stages import register
+from unglow.transform import LandmarkResiduals, LocalError, Quantiles, Transform, apply_matrix, load
 from unglow.transform.displacement import Displacement
 from unglow.transform.landmarks import Landmarks
-from unglow.workflow.stages import register
 
 SHAPE = (512, 512)
 MATRIX = similarity(4, 1.01, (12.0, -7.0), SHAPE)
@@ -65,6 +65,12 @@ def test_the_way_back_of_the_source_is_not_taken_over(images):
     found = run(images, source(forward_backward_px=Quantiles(0.01, 0.02))).transform
     assert found.status == "ok", found.reasons
     assert found.to_dict()["forward_backward_px"] == {"median": None, "p95": None}
+
+
+def test_where_the_source_is_off_says_nothing_of_these_images(images):
+    found = run(images, source(local_error=LocalError(256.0, ((0.01, 3.0), (0.01, 0.01)))))
+    assert found.transform.local_error is None
+    assert found.transform.usual_error_px == found.transform.error_px.p95
 
 
 def test_bytes_do_not_depend_on_threads(images):

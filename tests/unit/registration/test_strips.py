@@ -9,13 +9,12 @@ from types import SimpleNamespace
 import made_blocks
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 from made_blocks import SHAPE, count_blocks
 from made_images import pair_of
 from msgspec import structs
 
-from unglow.core.errors import ConfigError
-from unglow.core.settings import from_json
-from unglow.core.windows import ArrayPixels, Window
+from unglow.core.windows import Window
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.registration.bspline import fit_field
@@ -87,14 +86,6 @@ def test_jumps_below_a_quarter_px_are_left_to_the_field():
         assert len(fit_offsets(FRAME, blocks, strips).seams) == count
 
 
-def test_few_blocks_give_no_jump():
-    blocks, strips = torn_blocks()
-    blind = replace(
-        blocks, peak_ratio=np.where(np.arange(len(blocks)) < 29, blocks.peak_ratio, 1.0)
-    )
-    assert len(fit_offsets(FRAME, blind, strips).seams) == 0
-
-
 def test_a_strip_without_blocks_of_its_own_is_none():
     """All that one sees of the last strip are blocks that reach across its seam."""
     blocks, strips = torn_blocks()
@@ -103,13 +94,6 @@ def test_a_strip_without_blocks_of_its_own_is_none():
         found = fit_offsets(FRAME, blocks, last, known)
         np.testing.assert_array_equal(found.seams, SEAMS)
         np.testing.assert_allclose(found.jumps, JUMPS, atol=0.08)
-
-
-def test_jumps_are_improved_by_blocks_measured_against_them():
-    blocks, strips = torn_blocks(noise=0.02)
-    rough = replace(strips, offsets=0.8 * OFFSETS)
-    found = fit_offsets(FRAME, blocks, strips, smooth_wave(rough))
-    np.testing.assert_allclose(found.jumps, JUMPS, atol=0.06)
 
 
 def smooth_wave(strips):
@@ -313,11 +297,6 @@ def test_strips_have_the_same_bytes_for_any_number_of_threads(pair, followed):
     again = register(ArrayPixels(post, 3), ArrayPixels(pre, 3), SETTINGS, workers=3)
     assert again.transform.to_dict() == followed.transform.to_dict()
     assert again.blocks.tobytes() == followed.blocks.tobytes()
-
-
-def test_the_setting_is_checked():
-    with pytest.raises(ConfigError, match=r"register\.strips' is 'yes'"):
-        from_json(RegisterSettings, {"strips": "yes"}, "register")
 
 
 def jitter(points):

@@ -6,13 +6,13 @@ import json
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 from made_scenes import similarity
 from msgspec import structs
 from scipy.ndimage import map_coordinates
 
-from unglow.core.windows import ArrayPixels
 from unglow.registration.register import RegisterSettings, UserHints, register
-from unglow.registration.user_hints import click_limit, landmark_maps
+from unglow.registration.user_hints import landmark_maps
 from unglow.transform import apply_matrix, load
 from unglow.transform.landmarks import Landmarks
 
@@ -205,8 +205,3 @@ def test_landmarks_on_one_line_make_a_similarity():
     line = np.array([[100.0, 100], [300, 300], [600, 600]])
     maps = landmark_maps(Landmarks(line, apply_matrix(MATRIX, line), tuple("123")))
     np.testing.assert_allclose(maps[0], MATRIX, atol=1e-6)
-
-
-def test_what_clicks_may_be_off_by():
-    assert click_limit((300, 400)) == 10
-    assert click_limit((30_000, 40_000)) == 500

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 
-from unglow.core.windows import ArrayPixels, Window
+from unglow.core.windows import Window
 from unglow.registration.register import RegisterSettings
-from unglow.workflow.stages import register
-from unglow.workflow.stages.ingest import PixelStatistics, signal
+from unglow.stages import register
+from unglow.stages.ingest import PixelStatistics, signal
 
 TEXTURE = np.random.default_rng(3).integers(0, 250, (300, 300)).astype(np.uint16)
 

@@ -14,8 +14,8 @@ from made_results import GAIN, MATRIX, SHAPE, made_pair, made_sweep, refused
 import unglow
 from unglow.core.errors import InputError, StoreError, UnglowError
 from unglow.core.windows import Window
-from unglow.io.detection_results import read_candidates
-from unglow.io.zarr import Store, open_store
+from unglow.images.detection_results import read_candidates
+from unglow.images.zarr import Store, open_store
 from unglow.photometry.difference import open_difference
 
 
@@ -155,14 +155,6 @@ def test_a_lost_or_damaged_chunk_is_named(work):
         _ = pair.post
 
 
-def test_a_refused_pair_has_no_pixels_and_says_why(tmp_path):
-    refused(tmp_path / "S" / "D")
-    pair = unglow.open_results(tmp_path)["S", "D"]
-    assert pair.post[0, 0] >= 0
-    with pytest.raises(InputError, match=r"aligned_pre\.ome\.zarr"):
-        _ = pair.aligned_pre
-
-
 def test_memory_is_that_of_the_part(done):
     image = unglow.open_results(done)["S1", "D"].difference("moffat")
     image[0:1, 0:1]
@@ -187,11 +179,3 @@ def test_results_are_looped_over_counted_and_shown_in_a_line(done):
     page = results["S1/D"]._repr_html_()
     assert page.count("<img src=") == 1
     assert "&lt;S1/D: " in page
-
-
-def test_the_summary_has_a_row_for_each_pair(tmp_path):
-    made_pair(tmp_path / "S" / "D")
-    with pytest.raises(InputError, match=r"summary\.tsv"):
-        unglow.open_results(tmp_path).summary()
-    (tmp_path / "summary.tsv").write_text("sample\tdye\tgain\nS\tD\t1.3\n")
-    assert unglow.open_results(tmp_path).summary() == [{"sample": "S", "dye": "D", "gain": "1.3"}]

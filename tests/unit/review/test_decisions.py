@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from unglow.core.errors import InputError, UnglowError
+from unglow.core.errors import InputError
 from unglow.review.decisions import (
     COLUMNS,
     LONGEST_NOTE,
@@ -169,15 +169,6 @@ def test_a_damaged_file_is_reported_and_stays_as_it_is(pair, line):
     assert path.read_text() == text
 
 
-def test_another_table_is_no_review(pair):
-    (pair / "review.csv").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="not UTF-8"):
-        read_decisions(pair / "review.csv")
-    (pair / "review.csv").write_text("a;b\n")
-    with pytest.raises(InputError, match="the columns are not id,x,y"):
-        read_decisions(pair / "review.csv")
-
-
 def test_a_spreadsheet_may_have_saved_it(pair):
     rows = [",".join(COLUMNS), "1,10,10,accepted,ok,2026,x", ""]
     (pair / "review.csv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(rows).encode())
@@ -200,12 +191,6 @@ def test_what_is_no_change_changes_nothing(pair, wrong):
     with pytest.raises(InputError):
         decided(pair, change(2, 30, 11), wrong)
     assert not (pair / "review.csv").exists()
-
-
-def test_a_directory_that_cannot_be_written_is_reported(pair):
-    (pair / ".review.csv.lock").mkdir()
-    with pytest.raises(UnglowError, match="cannot be changed"):
-        decided(pair, change(2, 30, 11))
 
 
 def _decide(pair, numbers):

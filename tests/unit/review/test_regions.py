@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import threading
 
@@ -12,7 +11,6 @@ import pytest
 
 from unglow.core.errors import InputError
 from unglow.core.windows import Window, grid
-from unglow.review import polygons
 from unglow.review.polygons import Polygon, mask_over
 from unglow.review.regions import (
     MOST_BYTES,
@@ -58,7 +56,7 @@ def test_a_region_of_qupath_holds_the_px_that_it_shows(tmp_path, wrap):
     assert regions.notes == ()
     expected = np.zeros((10, 10), bool)
     expected[1:4, 2:6] = True
-    assert np.array_equal(regions.exclude[0].over(Window.from_shape((10, 10))), expected)
+    assert np.array_equal(regions.exclude[0].to_mask(Window.from_shape((10, 10))), expected)
     assert regions.exclude[0].box == Window(1, 4, 2, 6)
     points = np.array([[2.0, 1.0], [5.4, 3.4], [5.6, 3.0], [1.4, 2.0]])
     assert regions.exclude[0].holds_points(points).tolist() == [True, True, False, False]
@@ -106,7 +104,7 @@ def test_holes_and_several_polygons():
     expected[1:4, 2:6] = True
     expected[2, 3] = False
     expected[0:3, 5:8] = True
-    assert np.array_equal(regions.exclude[0].over(Window.from_shape((10, 10))), expected)
+    assert np.array_equal(regions.exclude[0].to_mask(Window.from_shape((10, 10))), expected)
     assert regions.exclude[0].box == Window(0, 4, 2, 8)
     expected[8, 0:2] = True
     assert np.array_equal(mask_over(regions.exclude, Window(0, 10, 0, 10)), expected)
@@ -253,8 +251,8 @@ def test_two_that_share_a_side_share_no_px():
     left = Polygon.from_rings([ring((0, 0), (4, 0), (4, 4), (0, 4))])
     right = Polygon.from_rings([ring((4, 0), (9, 0), (9, 4), (4, 4))])
     whole = Window(0, 6, 0, 10)
-    assert not (left.over(whole) & right.over(whole)).any()
-    assert np.count_nonzero(left.over(whole) | right.over(whole)) == 4 * 9
+    assert not (left.to_mask(whole) & right.to_mask(whole)).any()
+    assert np.count_nonzero(left.to_mask(whole) | right.to_mask(whole)) == 4 * 9
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -266,23 +264,10 @@ def test_px_follow_the_crossing_rule_in_every_window(seed):
     shape = (33, 37)
     expected = [[crossing_rule(rings, c, r) for c in range(shape[1])] for r in range(shape[0])]
     shape_of = Polygon.from_rings(rings)
-    assert np.array_equal(shape_of.over(Window.from_shape(shape)), np.array(expected))
+    assert np.array_equal(shape_of.to_mask(Window.from_shape(shape)), np.array(expected))
     for window in grid(shape, (7, 10)):
-        assert np.array_equal(shape_of.over(window), np.array(expected)[window.slices])
+        assert np.array_equal(shape_of.to_mask(window), np.array(expected)[window.slices])
     row, col = np.indices(shape).reshape(2, -1)
     some = rng.permutation(row.size)[:200]
     assert np.array_equal(shape_of.holds(col[some], row[some]), np.array(expected).ravel()[some])
     assert not shape_of.holds(np.zeros(0, np.int64), np.zeros(0, np.int64)).any()
-
-
-def test_few_crossings_are_held_together(monkeypatch):
-    angle = np.linspace(0, 2 * math.pi, 500, endpoint=False)
-    circle = Polygon.from_rings(
-        [np.stack([60 + 50 * np.cos(angle), 60 + 50 * np.sin(angle)], axis=1)]
-    )
-    whole = circle.over(Window(0, 120, 0, 120))
-    row, col = np.indices((120, 120)).reshape(2, -1)
-    assert whole.sum() == pytest.approx(math.pi * 2500, rel=0.01)
-    monkeypatch.setattr(polygons, "_AT_ONCE", 10)
-    assert np.array_equal(circle.over(Window(0, 120, 0, 120)), whole)
-    assert np.array_equal(circle.holds(col, row), whole.ravel())

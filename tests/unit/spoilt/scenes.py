@@ -29,7 +29,7 @@ class Scene:
     def scores(self) -> BlockScores:
         """Judge all blocks."""
         found = BlockScores.create(self.post.shape)
-        found.put([score_strip(self.post, self.left, EXPECTED)], (0, 0))
+        found.store_part([score_strip(self.post, self.left, EXPECTED)], (0, 0))
         return found
 
 

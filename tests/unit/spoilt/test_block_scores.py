@@ -37,7 +37,7 @@ def test_a_block_is_the_same_in_any_strip(good):
             for left in (0, 512):
                 across = slice(left, left + 512)
                 part = score_strip(good.post[at, across], good.left[at, across], EXPECTED)
-                parts.put([part], (top, left))
+                parts.store_part([part], (top, left))
         np.testing.assert_array_equal(parts.scores, whole)
 
 
@@ -64,7 +64,7 @@ def test_squares_of_blocks_are_put_together_in_units_of_their_scatter():
     fine[2:, 2:, 0] = np.nan
     fine[0, 0, -1] = 1.0
     found = BlockScores((128, 128), 64, np.full((2, 2, len(SCORES)), np.nan, np.float16))
-    found.put([fine[:2], fine[2:]], (0, 0))
+    found.store_part([fine[:2], fine[2:]], (0, 0))
     assert found.select("level")[0, 0] == 6.0  # 4 times 3 over the root of 4
     assert np.isnan(found.select("level")[1, 1])
     assert found.select("below")[0, 0] == 0.25  # a share stays one
@@ -74,15 +74,6 @@ def test_large_images_have_larger_blocks():
     assert BlockScores.create((2048, 2048)).side == 32
     assert BlockScores.create((30000, 25000)).side == 32
     assert BlockScores.create((64000, 70000)).side == 128
-
-
-def test_parts_that_are_no_blocks_are_refused():
-    found = BlockScores.create((128, 128))
-    part = np.zeros((2, 2, len(SCORES)), np.float32)
-    with pytest.raises(ValueError, match="from px"):
-        found.put([part], (16, 0))
-    with pytest.raises(ValueError, match="from px"):
-        found.put([part], (96, 96))
 
 
 def test_scores_are_kept_in_a_file_and_damage_is_reported(good, tmp_path):

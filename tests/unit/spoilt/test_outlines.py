@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import StoreError
-from unglow.spoilt import artefacts_json, read_places
+from unglow.images.artefacts import artefacts_json, read_places
 from unglow.spoilt.outlines import (
     make_features,
     measure_areas_px,
@@ -37,10 +37,6 @@ def test_an_outline_runs_clockwise_and_holes_the_other_way():
     [[outer, hole]] = trace_outlines(mask)
     assert outer == [(0, 0), (0, 3), (3, 3), (3, 0), (0, 0)]
     assert hole == [(1, 1), (2, 1), (2, 2), (1, 2), (1, 1)]
-
-
-def test_px_that_touch_at_a_corner_are_polygons_of_their_own():
-    assert len(trace_outlines(np.eye(3, dtype=np.bool_))) == 3
 
 
 def test_rings_hold_as_much_as_the_mask():
@@ -79,7 +75,7 @@ def test_places_that_hang_together_at_a_corner_are_one_feature():
 
 
 def test_no_places_are_an_empty_collection(tmp_path):
-    write_places(tmp_path / "none.geojson", Places.none(), (64, 64))
+    write_places(tmp_path / "none.geojson", Places.empty(), (64, 64))
     assert json.loads((tmp_path / "none.geojson").read_text())["features"] == []
 
 
@@ -157,14 +153,6 @@ def test_a_damaged_file_is_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(StoreError, match=r"artefacts\.geojson is damaged"):
         read_places(path)
-
-
-def test_a_place_without_a_reason_is_refused(tmp_path):
-    path = tmp_path / "artefacts.geojson"
-    written(path)
-    path.write_text(path.read_text().replace('"reason": "lost", ', ""))
-    with pytest.raises(StoreError):
-        artefacts_json(path)
 
 
 def test_a_file_that_was_cut_off_is_refused_wherever_it_ends(tmp_path):

@@ -16,7 +16,6 @@ from unglow.spoilt.seams import (
     LineMeans,
     Seam,
     Seams,
-    describe_seams,
     find_seams,
     sum_lines,
 )
@@ -34,7 +33,7 @@ def means_of(one: Scene, side: int = SIDE, strip: int = 64) -> LineMeans:
             sum_lines(post[y : y + strip], left[y : y + strip], EXPECTED, columns[y // SEGMENT])
             for y in range(0, len(post), strip)
         ]
-        found.put(rows, columns, window)
+        found.store_window(rows, columns, window)
     return found
 
 
@@ -148,20 +147,6 @@ def test_lines_are_the_same_in_any_window(good):
         np.testing.assert_array_equal(parts.cols, whole.cols)
 
 
-def test_parts_of_large_images_are_longer(monkeypatch):
-    monkeypatch.setattr("unglow.spoilt.seams.part_length", lambda _: 2 * SEGMENT)
-    found = LineMeans.create((512, 700))
-    strip = np.ones((512, 3, 2), np.float32) * (100.0, SEGMENT)
-    strip[:, 2] = 20, 100  # the last one is cut by the image: less than a quarter of a part
-    columns = np.ones((2, 2, 700), np.float32) * np.array([[50.0], [200.0]], np.float32)
-    found.put([strip.astype(np.float32)], columns, Window(0, 512, 0, 700))
-    assert found.rows.shape == (512, 2)
-    assert found.rows[0, 0] == np.float16(200 / 512)
-    assert np.isnan(found.rows[0, 1])
-    assert found.cols.shape == (1, 700)
-    assert found.cols[0, 0] == 0.25
-
-
 def test_lines_are_kept_in_the_file_of_the_blocks(good, tmp_path):
     path = tmp_path / "blocks.npz"
     lines = means_of(good)
@@ -177,27 +162,6 @@ def row(place, *, axis=0):
     box = [place - MARGIN, place + 1 + MARGIN, 0, 256]
     box = box if axis == 0 else [*box[2:], *box[:2]]
     return Seam(axis, float(place), 20.0, np.array([box], np.int64))
-
-
-@pytest.mark.parametrize(
-    ("lines", "sentence"),
-    [
-        ([], []),
-        ([row(40)], ["Straight lines along rows or columns of post were excluded."]),
-        ([row(40), row(90)], ["Straight lines along rows or columns of post were excluded."]),
-        ([row(k) for k in (40, 441, 1640)], ["Seams of post every 400 px were excluded."]),
-        (
-            [*(row(k) for k in (40, 440, 840)), *(row(k, axis=1) for k in (9, 309, 610))],
-            ["Seams of post every 400 and 300 px were excluded."],
-        ),
-        (
-            [row(k) for k in (40, 440, 700)],
-            ["Straight lines along rows or columns of post were excluded."],
-        ),
-    ],
-)
-def test_a_sentence_says_what_was_excluded(lines, sentence):
-    assert describe_seams(lines, "post") == sentence
 
 
 def test_px_of_seams_are_in_the_mask_of_spoilt_px():

@@ -3,8 +3,8 @@
 import cv2
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 
-from unglow.core.windows import ArrayPixels
 from unglow.spoilt.places import REASONS, Places, find_places
 from unglow.spoilt.stain import part_stain
 
@@ -127,6 +127,6 @@ def test_px_without_data_and_saturated_ones_say_nothing(good):
 
 
 def test_nothing_is_read_where_nothing_is_spoilt():
-    spoilt, unclear = part_stain(Places.none(), None, None, 255)
+    spoilt, unclear = part_stain(Places.empty(), None, None, 255)
     assert not spoilt.mask.any()
     assert not unclear.mask.any()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_telemetry import BOOT, COLUMNS, WALL, Made, end, sample, step, step_end
 
-from unglow.reporting.html.page_model import costs_known
+from unglow.pages.report.page_model import costs_known
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.plan import Machine
@@ -38,6 +38,28 @@ def test_files_in_memory_that_jobs_leave_add_up_to_a_leak(made):
     assert (found.cause, found.title) == ("leak", "node7")
     assert "270 MB of files in memory" in found.message
     assert "/dev/shm" in found.helps
+
+
+def test_who_left_files_is_the_job_that_wrote_as_much(made):
+    finished(made, "align", 0.0, 0.0, 300.0, written=4000)
+    finished(made, "scale", 0.1, 0.0, 300.0, written=300e6)
+    finished(made, "detect", 0.2, 0.0, 300.0, written=4000)
+    (left,) = list_leftovers(history(made).last)
+    assert (left.files_mb, left.worst.rule) == (300, "scale")
+
+
+def test_files_of_a_job_that_runs_are_no_leak_yet(made):
+    made.run({"kind": "beat", "t": 990.0})
+    finished(made, "plan", 0.0, 0.0, 0.0)
+    finished(made, "ingest", 2.0, 0.0, 300.0, written=4000)
+    made.attempt("align", 2.5, sample(0.5, 50))
+    *_, last = history(made).last.attempts
+    assert last.outcome == "running"
+    (left,) = list_leftovers(history(made).last)
+    assert left.files_mb == 0
+    finished(made, "detect", 5.0, 300.0, 300.0)
+    (left,) = list_leftovers(history(made).last)
+    assert left.files_mb == 0
 
 
 def test_files_that_were_there_before_or_go_again_are_no_leak(made):
@@ -102,7 +124,7 @@ def test_parts_of_memory_are_those_of_the_sample_with_most(made):
     lines = rows((100, 40, 10, 0, 1), (300, 60, 20, 5, None), (200, 50, 10, 5, 2))
     made.attempt("align", 0.0, *lines, end(2.0, disk_read=7, opencv_threads=1), columns=MORE)
     (a,) = history(made).last.attempts
-    costs = costs_known(a.attempt)
+    costs = costs_known(a)
     assert costs["parts"] == [220, 60, 20, 5]
     assert (costs["threads_seen"], costs["runnable"]) == (2, 2)
     assert (costs["disk_read"], costs["opencv_threads"]) == (7, 1)
@@ -112,23 +134,21 @@ def test_parts_of_memory_are_those_of_the_sample_with_most(made):
 def test_more_threads_ready_to_run_than_asked_for_are_flagged_unless_by_chance(made):
     made.attempt("align", 0.0, *rows(*[(9, 0, 0, 0, 3)] * 3, *[(9, 0, 0, 0, 1)] * 9), columns=MORE)
     made.attempt("scale", 0.0, *rows(*[(9, 0, 0, 0, 3)] * 2, *[(9, 0, 0, 0, 1)] * 9), columns=MORE)
-    crowded = {
-        a.attempt.rule: costs_known(a.attempt).get("crowded") for a in history(made).last.attempts
-    }
+    crowded = {a.rule: costs_known(a).get("crowded") for a in history(made).last.attempts}
     assert crowded == {"align": True, "scale": None}
 
 
 def test_an_attempt_of_an_earlier_version_reports_what_it_knows(made):
     made.attempt("align", 0.0, sample(0.5, 50), end(1.0))
     (a,) = history(made).last.attempts
-    assert costs_known(a.attempt) == {"threads_seen": 2}
+    assert costs_known(a) == {"threads_seen": 2}
 
 
 def test_transfers_that_are_no_such_list_are_passed_over(made):
     listed = [{"path": "a.tif", "read": 5, "decoded": "x", "kind": "nfs4", "remote": True}, 3, {}]
     made.attempt("align", 0.0, end(1.0, transfers=listed))
     made.attempt("scale", 2.0, end(1.0, transfers="all"))
-    align, scale = (costs_known(a.attempt) for a in history(made).last.attempts)
+    align, scale = (costs_known(a) for a in history(made).last.attempts)
     (one,) = align["transfers"]
     assert (one["path"], one["read"], one["decoded"], one["remote"]) == ("a.tif", 5, 0, True)
     assert "transfers" not in scale

@@ -9,7 +9,7 @@ import pytest
 from made_telemetry import BOOT, WALL, Made, end, job, many, sample, state
 
 from unglow.core import process
-from unglow.reporting.html.curves import compute_curve
+from unglow.pages.report.page_model import compute_curve
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import (
     UNRECORDED,
@@ -55,7 +55,7 @@ def test_times_are_by_the_monotonic_clock_where_it_is_the_same(made):
     made.attempt("plan", 5.0, end(2.0), wall=WALL + 9)  # the wall clock was set meanwhile
     made.attempt("register", 7.0, end(2.0), boot="boot-2")
     (run,) = history(made).runs
-    assert [(a.attempt.stage, a.start, a.end) for a in run.attempts] == [
+    assert [(a.stage, a.start, a.end) for a in run.attempts] == [
         ("plan", 5.0, 7.0),
         ("register", 7.0, 9.0),
     ]
@@ -90,7 +90,7 @@ def test_attempts_belong_to_the_run_that_they_name_whatever_the_clocks_say(made)
     found = history(made).runs
     assert [h.run.id for h in found] == [run.stem for run in runs]
     assert [h.outcome for h in found] == ["killed", "ok", "ok"]
-    assert [[a.attempt.run for a in h.attempts] for h in found] == [[run.stem] * 2 for run in runs]
+    assert [[a.run for a in h.attempts] for h in found] == [[run.stem] * 2 for run in runs]
 
 
 def test_attempts_of_a_run_whose_file_is_gone_belong_to_no_other(made):
@@ -118,7 +118,7 @@ def test_slots_are_the_lowest_rows_that_are_free(made):
     made.attempt("scale", 6, end(1.0), threads=2)
     made.attempt("detect", 11, end(1.0), threads=3)
     (run,) = history(made).runs
-    assert [(a.attempt.stage, a.slot) for a in run.attempts] == [
+    assert [(a.stage, a.slot) for a in run.attempts] == [
         ("plan", 0),
         ("register", 1),
         ("align", 3),
@@ -231,7 +231,7 @@ def test_what_was_declared_is_compared_with_the_largest_process_and_sums_are_pss
         (4, 130),  # the peak reported at the end is that of before, but for its rounding
         (5, 0),
     ]
-    curve = compute_curve(run.attempts[0].attempt, 5)
+    curve = compute_curve(run.attempts[0], 5)
     assert curve["hi"] == [None, 110, 258, 330, 130]
 
 
@@ -243,7 +243,7 @@ def test_the_memory_of_all_jobs_is_never_below_that_of_one(made):
     (run,) = history(made).runs
     t, mb = sum_memory(run.attempts)
     for a in run.attempts:
-        assert mb[(t >= a.start) & (t <= a.end)].max() == a.attempt.peak_mb
+        assert mb[(t >= a.start) & (t <= a.end)].max() == a.peak_mb
 
 
 def test_pages_that_jobs_share_count_once_in_their_sum(made):
@@ -268,13 +268,13 @@ def test_time_is_split_into_computing_moving_and_waiting(made):
         end(7.0, cpu_s=3.25, read=900_200, written=0),  # 0.5 s at work, 0.5 s waiting
     )
     (run,) = history(made).runs
-    assert split(run.attempts[0].attempt) == Split(computing=2.25, moving=2.0, waiting=2.75)
+    assert split(run.attempts[0]) == Split(computing=2.25, moving=2.0, waiting=2.75)
 
 
 def test_without_samples_time_is_split_by_the_processor_alone(made):
     made.attempt("plan", 0, end(6.0, cpu_s=2.0, read=500_200))
     (run,) = history(made).runs
-    assert split(run.attempts[0].attempt) == Split(computing=2.0, moving=0.0, waiting=4.0)
+    assert split(run.attempts[0]) == Split(computing=2.0, moving=0.0, waiting=4.0)
 
 
 def test_a_row_for_each_rule(made):
@@ -287,18 +287,22 @@ def test_a_row_for_each_rule(made):
     assert (ingest.rule, ingest.attempts, ingest.ended_well) == ("ingest", 2, 2)
     assert (ingest.declared_mb, ingest.peak_mb, ingest.largest_mb) == (200, 90, 100)
     assert (ingest.longest_s, ingest.seconds, ingest.cpu_s) == (6, 8, 4)
-    assert (ingest.mb_per_s, ingest.cores, ingest.pixels) == (0.5, 0.5, 5)
+    assert (ingest.read + ingest.written, ingest.pixels) == (4e6, 5)
     assert ingest.split == Split(computing=4.0, moving=0.0, waiting=4.0)
     assert (register.attempts, register.ended_well, register.peak_mb) == (1, 0, None)
 
 
 def test_the_time_that_is_left(made, tmp_path, proc_with):
+    rules = *["plan"] * 3, *["register"] * 2
+    plan = [[n, rule, {"sample": f"s{n}"}, []] for n, rule in enumerate(rules, 1)]
     made.run(
         {"kind": "total", "t": 0.0, "jobs": {"plan": 3, "register": 2}},
+        {"kind": "plan", "t": 0.0, "jobs": plan},
         *(line for n in (1, 2) for line in (job(0.0, n, "plan", sample=f"s{n}"),)),
         state(0.0, 1, "started"),
         state(10.0, 1, "finished"),
         state(10.0, 2, "started"),
+        cores=1,
     )
     made.attempt("plan", 0, end(10.0), sample="s1")
     made.attempt("plan", 10, sample(4.0, 30), sample="s2")  # pid 102
@@ -392,6 +396,14 @@ def test_of_a_run_that_ended_without_memory_this_is_said(made):
     made.attempt("plan", 1.0, sample(1, 300, available=20_000), sample(2, 900, available=31))
     said = {i.cause: i.message for i in incidents(history(made), made.results)}
     assert "memory ran out (31 MB were left)" in said["run_killed"]
+
+
+def test_a_run_that_the_kernel_killed_with_its_job_ran_out_of_memory(made):
+    """As in a control group, whatever the machine has left."""
+    made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}})
+    made.attempt("plan", 1.0, sample(1, 300, available=20_000), end(10.5, "oom_killed"))
+    said = {i.cause: i.message for i in incidents(history(made), made.results)}
+    assert "memory ran out" in said["run_killed"]
 
 
 def test_memory_that_was_short_before_is_not_why_a_run_was_killed(made):

@@ -6,7 +6,7 @@ from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.plan import Machine
-from unglow.telemetry.reading.time_left import Left, time_left
+from unglow.telemetry.reading.time_left import time_left
 
 RULES = ("ingest", "register", "align")
 TOTAL = {"kind": "total", "t": 0.5, "jobs": dict.fromkeys(RULES, 3)}
@@ -141,7 +141,7 @@ def forecast(seconds):
 def test_before_anything_is_measured_the_forecast_is_used(made):
     made.run(TOTAL, PLANNED, expected=forecast(60.0))
     left = time_left(last(made, 0))
-    assert left.seconds == pytest.approx(60.0)
+    assert left.seconds == pytest.approx(60.0, rel=0.1)
     assert left.low < 45
     assert left.high > 80
 
@@ -155,7 +155,7 @@ def test_what_is_measured_corrects_the_forecast_and_narrows_its_bounds(made):
             lines += began(t, number, rule, names["sample"], state(t + 20, number, "finished"))
             made.attempt(rule, t, end(20.0), sample=names["sample"])
             t += 20
-    made.run(TOTAL, PLANNED, *lines, start=1000, pid=7, expected=forecast(90.0))
+    made.run(TOTAL, PLANNED, *lines, start=1000, pid=7, cores=1, expected=forecast(90.0))
     for path in made.results.glob("telemetry/s*/*/*/*.jsonl"):
         path.unlink()
     t = 0.0
@@ -170,8 +170,17 @@ def test_what_is_measured_corrects_the_forecast_and_narrows_its_bounds(made):
 
 def test_the_longest_chain_is_no_shorter_on_many_cores(made):
     rules = {rule: {"jobs": 3, "seconds": 30.0} for rule in RULES}
-    made.run(TOTAL, PLANNED, expected={"seconds": 1.0, "rules": rules})
+    made.run(TOTAL, PLANNED, expected={"seconds": 1.0, "rules": rules}, cores=64)
     assert time_left(last(made, 0)).seconds == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize(("mb", "seconds"), [(4000, 30.0), (500, 50.0)])
+def test_the_memory_of_the_run_limits_how_many_jobs_run_at_a_time(made, mb, seconds):
+    queued = [job(0.0, 3 * n + 1, "ingest", sample=f"s{n}") for n in range(3)]
+    rules = {rule: {"jobs": 3, "seconds": 30.0} for rule in RULES}  # jobs of 10 s and 400 MB
+    about = {"cores": 64, "resources": {"mem_mb": mb}}
+    made.run(TOTAL, PLANNED, *queued, expected={"seconds": 1.0, "rules": rules}, **about)
+    assert time_left(last(made, 0)).seconds == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -186,17 +195,3 @@ def test_the_longest_chain_is_no_shorter_on_many_cores(made):
 def test_a_forecast_that_means_nothing_is_left_alone(made, expected):
     made.run(TOTAL, PLANNED, expected=expected)
     assert time_left(last(made, 0)) is None
-
-
-@pytest.mark.parametrize(
-    ("left", "words"),
-    [
-        (Left(158, 130, 236), "about 2 min 40 s left (2 to 4 min)"),
-        (Left(7.6, 3, 12), "about 8 s left (3 to 12 s)"),
-        (Left(33, 21, 48), "about 35 s left (20 to 50 s)"),
-        (Left(40, 3, 90), "about 40 s left (up to 90 s)"),
-        (Left(9000, 7000, 14000), "about 2 h 30 min left (1 to 4 h)"),
-    ],
-)
-def test_time_left_in_words(left, words):
-    assert left.words == words

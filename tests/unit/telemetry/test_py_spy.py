@@ -93,7 +93,7 @@ def run(tmp_path, body, *, spy=None, during=lambda _: None, warnings=None):
     )
 
     def sample(_):
-        spy_process.look()
+        spy_process.keep_running()
         during(spy_process)
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -163,7 +163,7 @@ def test_a_signal_ends_a_job_as_it_would_without(tmp_path, may_attach, number):
 
 
 def test_a_running_job_shows_what_it_did_so_far(tmp_path, may_attach, monkeypatch):
-    monkeypatch.setattr(profiler, "_SLICE_S", 0.3)
+    monkeypatch.setattr(profiler, "_SLICE_S", 1)
     while_it_ran = []
 
     def look(_):

@@ -33,7 +33,7 @@ def test_an_attempt_holds_what_its_file_says(tmp_path):
     assert (attempt.stage, attempt.rule) == ("ingest_post", "ingest")
     assert attempt.title == "ingest_post s1 DAPI"
     assert (attempt.wall, attempt.clock) == (WALL + 3.5, CLOCK + 3.5)
-    assert (attempt.declared_mb, attempt.threads, attempt.limit_s) == (400, 1, None)
+    assert (attempt.declared_mb, attempt.threads) == (400, 1)
     assert attempt.samples.t.tolist() == [0.1, 0.2]
     assert attempt.samples.rss.tolist() == [12.3, 40.0]
     assert attempt.samples.pss[0] == 11.0
@@ -45,8 +45,8 @@ def test_an_attempt_holds_what_its_file_says(tmp_path):
     ]
     assert [(s.t, s.seconds) for s in attempt.stalls] == [(61.0, 60.0)]
     assert (attempt.done, attempt.of) == (12, 40)
-    assert (attempt.end.outcome, attempt.end.signal) == ("timeout", 9)
-    assert attempt.end.more["pixels"] == 7
+    assert (attempt.ending.outcome, attempt.ending.signal) == ("timeout", 9)
+    assert attempt.ending.more["pixels"] == 7
     assert (attempt.seconds, attempt.peak_mb, attempt.cpu_s) == (62.0, 55.5, 0.25)
     assert (attempt.read, attempt.written) == (6000, 80)
 
@@ -54,7 +54,7 @@ def test_an_attempt_holds_what_its_file_says(tmp_path):
 def test_what_did_not_end_is_known_up_to_its_last_word(tmp_path):
     Made(tmp_path).attempt("plan", 0, sample(0.1, 30), sample(7.5, 90, cpu=3.0, peak=95, read=10))
     (attempt,) = read(tmp_path).attempts
-    assert attempt.end is None
+    assert attempt.ending is None
     assert (attempt.seconds, attempt.peak_mb, attempt.cpu_s, attempt.read) == (7.5, 95, 3.0, 10)
 
 
@@ -67,7 +67,7 @@ def test_lines_that_are_torn_or_wrong_are_passed_over(tmp_path):
         stream.write('{"kind": "end", "t": 9')
     (attempt,) = read(tmp_path).attempts
     assert attempt.samples.t.tolist() == [0.1, 0.4]
-    assert attempt.end is None
+    assert attempt.ending is None
 
 
 def test_values_of_another_kind_are_taken_as_unknown(tmp_path):
@@ -105,7 +105,7 @@ def test_a_follower_reads_on_where_it_stopped(tmp_path):
         stream.write(json.dumps(end(0.3)) + "\n")
     assert follower.poll()
     assert [a.stage for a in follower.attempts] == ["plan", "register"]
-    assert follower.attempts[0].end.outcome == "ok"
+    assert follower.attempts[0].ending.outcome == "ok"
     assert not follower.poll()
 
 
@@ -136,7 +136,7 @@ def test_a_run_holds_its_jobs_and_what_happened_to_them(tmp_path):
     assert run.totals == {"plan": 1, "register": 2}
     (found,) = run.jobs
     assert (found.rule, found.state) == ("register", "finished")
-    assert found.when("started") == [0.7, 5.5]
+    assert found.list_times("started") == [0.7, 5.5]
     assert found.resources == {"mem_mb": 300}
     assert run.seen == 10.0
     assert [(m.t, m.text) for m in run.messages] == [(9.5, "no")]
@@ -188,3 +188,19 @@ def test_many_samples_are_thinned_evenly_and_keep_their_peaks(tmp_path):
     few = thinned.thin(100)
     assert 100 <= len(few) <= 101
     assert (few.rss.max(), np.nanmax(few.pss), few.t[-1]) == (400.0, 333.0, 2000.0)
+
+
+def test_lines_that_lack_all_but_their_kind_are_read(tmp_path):
+    runs, attempts = tmp_path / "telemetry/runs", tmp_path / "telemetry/s/D/align"
+    for place in (runs, attempts):
+        place.mkdir(parents=True)
+    kinds = ("run", "job", "state", "message", "plan", "total")
+    lines = "".join(f'{{"kind":"{kind}"}}\n' for kind in kinds)
+    (runs / "20260101T000000.000Z-vm-1.jsonl").write_text(lines)
+    kinds = ("attempt", "step", "stall", "progress", "process")
+    (attempts / "1.jsonl").write_text("".join(f'{{"kind":"{kind}"}}\n' for kind in kinds))
+    follower = Follower(tmp_path)
+    follower.poll()
+    [attempt], [run] = follower.attempts, follower.runs
+    assert (attempt.rule, attempt.wildcards, attempt.number) == ("align", {}, 1)
+    assert [(job.rule, job.wildcards) for job in run.jobs] == [("", {})]

@@ -203,7 +203,7 @@ def test_what_goes_wrong_is_reported_once_and_does_not_reach_the_run(logger, say
         say("job_info")  # of a Snakemake that reports nothing about the job
         say("job_error")
     said = [r.getMessage() for r in caplog.records if r.name == "unglow"]
-    assert said == ["telemetry of this run is not complete ('output')"]
+    assert said == ["telemetry of this run is not complete (KeyError('output'))"]
 
 
 def test_a_place_that_cannot_be_written_costs_nothing(tmp_path, logger, caplog):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -143,6 +144,17 @@ def test_transform_and_field_go_through_their_files(tmp_path):
         (tmp_path / n).read_bytes() for n in ("transform.json", "details/displacement.npz")
     ]
     assert back.model_name == "affine + field"
+
+
+@pytest.mark.parametrize("name", ["details/other.npz", "", "../displacement.npz", "a" * 300])
+def test_a_transform_with_another_path_of_its_field_is_named(tmp_path, name):
+    path = tmp_path / "transform.json"
+    bent(wavy()).save(path)
+    content = json.loads(path.read_text())
+    content["displacement"]["path"] = name
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=re.escape(str(path))):
+        transform.load(path)
 
 
 def test_no_field_has_a_file_too(tmp_path):

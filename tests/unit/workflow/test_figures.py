@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import cv2
@@ -14,34 +13,33 @@ from made_stores import write_store
 from unglow.core import digests
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
-from unglow.io.zarr import open_store, plan_layout
-from unglow.io.zarr.reader import Overview, overview
+from unglow.figures.difference import mask_spoilt
+from unglow.figures.drawing import draw_figures
+from unglow.figures.figure_inputs import (
+    Differences,
+    FigureInputs,
+    draw_refusal,
+)
+from unglow.figures.registration import _details
+from unglow.figures.style import save_png
+from unglow.images.artefacts import SavedPlace
+from unglow.images.zarr import open_store, plan_layout
+from unglow.images.zarr.reader import Overview
 from unglow.photometry.difference import Difference, Matched
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
 from unglow.registration.block_table import BLOCK_DTYPE
-from unglow.reporting.figures.difference import mask_spoilt
-from unglow.reporting.figures.figure_inputs import (
-    Differences,
-    FigureInputs,
-    draw_figures,
-    draw_refusal,
-)
-from unglow.reporting.figures.registration import _details
-from unglow.reporting.figures.style import save_png
-from unglow.spoilt import SavedPlace
+from unglow.stages.align import AlignedStore
+from unglow.stages.difference import DifferenceStore
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
-from unglow.workflow.stages.align import AlignedStore
-from unglow.workflow.stages.difference import DifferenceStore
 
 SHAPE = (200, 240)
 REASON = "No match was found between pre and post."
 REGISTRATION = ("registration", "residuals", "map_error")
 HISTOGRAMS = ("joint_histogram", "ratio_histogram")
 DIFFERENCE = ("difference", "difference_histogram")
-GOOD = ("S", "D", "", "", "good", "", "moffat")
 
 
 def targets(place, names):
@@ -160,17 +158,8 @@ def test_a_file_without_the_histogram_of_a_method_is_not_that_of_the_pair(pair, 
     path = tmp_path / "moffat.histogram.npz"
     pair["differences"].histograms["moffat"].save(path)
     images, store = (pair["post"], pair["aligned"]), pair["differences"].images["moffat"].path
-    with pytest.raises(StoreError, match=r"moffat\.histogram\.npz is damaged"):
+    with pytest.raises(StoreError, match=r"histogram\.npz"):
         Differences.load(images, pair["scale"], store, path)
-
-
-@pytest.mark.slow
-def test_figures_have_the_same_bytes_each_time(pair, tmp_path):
-    found = []
-    for n in "ab":
-        made = draw(pair, tmp_path / n, REGISTRATION)
-        found.append([made[name].read_bytes() for name in REGISTRATION])
-    assert found[0] == found[1]
 
 
 def test_a_registration_without_a_used_block_is_drawn(pair, tmp_path):
@@ -179,32 +168,6 @@ def test_a_registration_without_a_used_block_is_drawn(pair, tmp_path):
     for name, some in (("unused", blocks), ("none", blocks[:0])):
         made = draw(pair, tmp_path / name, REGISTRATION, blocks=some)
         assert all(height_of(path) > 350 for path in made.values())
-
-
-def test_details_are_three_places_far_apart(pair):
-    places, _ = _details(pair["blocks"], overview(pair["post"]))
-    assert len(places) == 3
-    far = [math.dist(a[:2], b[:2]) for i, a in enumerate(places) for b in places[:i]]
-    assert min(far) > 60
-    one, worst = _details(pair["blocks"][:1], overview(pair["post"]))
-    assert one == [(40.0, 30.0, "longest residual in texture 0.14 px")]
-    assert worst == (40.0, 30.0, pytest.approx(0.1 * math.sqrt(2)))
-
-
-def test_the_second_detail_is_where_a_clear_block_is_off_most(pair):
-    blocks = pair["blocks"].copy()
-    blocks["dx"][[2, 7]] = 0.7, 0.9
-    blocks["quality"][7] = 1.5  # no clear peak
-    places, worst = _details(blocks, overview(pair["post"]))
-    assert places[1] == (40.0, 170.0, "longest residual in texture 0.71 px")
-    assert worst == (200.0, 100.0, pytest.approx(math.hypot(0.9, 0.1)))
-    assert not any("longest" in note for *_, note in places[::2])
-
-
-def test_unused_blocks_are_no_details(pair):
-    blocks = pair["blocks"].copy()
-    blocks["used"] = False
-    assert _details(blocks, overview(pair["post"])) == ([], None)
 
 
 def test_details_are_where_there_is_texture_and_the_worst_place_is_reported(pair):

@@ -7,18 +7,19 @@ import pytest
 from made_stores import write_store
 
 from unglow.core.windows import Window
-from unglow.io.detection_results import Candidates, SearchCounts
-from unglow.photometry.difference_histogram import DifferenceHistogram
-from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.reporting.figures import CANDIDATES, FIGURES, candidate_checks
-from unglow.reporting.figures.candidate_checks import draw_gallery
-from unglow.reporting.figures.figure_inputs import (
+from unglow.figures import candidate_checks
+from unglow.figures.candidate_checks import draw_gallery
+from unglow.figures.drawing import draw_figures
+from unglow.figures.figure_inputs import (
     Differences,
     FigureInputs,
-    draw_figures,
     draw_refusal,
 )
-from unglow.reporting.figures.style import save_png
+from unglow.figures.style import save_png
+from unglow.images.detection_results import Candidates, SearchCounts
+from unglow.photometry.difference_histogram import DifferenceHistogram
+from unglow.photometry.gain.scale import MethodResult, Scale
+from unglow.results.figure_table import CANDIDATES, FIGURES
 from unglow.transform import Transform
 
 SHAPE = (300, 420)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 
 import pytest
 from raw_slides import pair
@@ -13,7 +12,6 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.forecast import (
     MOST_RUNS,
     EarlierRun,
-    Forecast,
     Throughput,
     Times,
     add_run,
@@ -119,14 +117,6 @@ def capacity(cores=2, limit_mb=None, available_mb=10_000.0):
     return Capacity(cores, limit_mb, available_mb, {})
 
 
-def test_a_forecast_of_3000_pairs_is_quick():
-    jobs = [one for n in range(3000) for one in chain(f"P{n}", n * len(CHAIN))]
-    started = time.process_time()
-    found = forecast(jobs, capacity(16, 8000), Throughput([]), 3000)
-    assert time.process_time() - started < 3.0  # it takes 0.5 s
-    assert found.rules["align"][0] == 3000
-
-
 def test_a_job_of_another_workflow_takes_some_time():
     found = forecast([job("align_reads")], capacity(), Throughput([]), 1)
     assert found.rules == {"align_reads": (1, NEVER_MEASURED[0])}
@@ -145,31 +135,6 @@ def test_the_forecast_of_a_pair_adds_up():
     assert record["rules"]["register"] == {"jobs": 1, "seconds": STAGES["register"].time.fixed}
     assert json.loads(json.dumps(record)) == record
     assert forecast([], capacity(), Throughput([]), 1) is None
-
-
-def describe(seconds, factor=1.5, **more):
-    known = {"core_s": 40_000.0, "cpu_s": 372.0, "longest_s": 290.0, "cores": 2, "runs": 5}
-    return Forecast(**{"seconds": seconds, "factor": factor, "rules": {"align": (3, 1.0)}, **known,
-                       **more}).words()  # fmt: skip
-
-
-def test_the_words_of_a_forecast():
-    minutes = (
-        "about 4 min (2.7 to 6 min) on 2 cores, 6.2 CPU-min; from the last 5 runs on this machine"
-    )
-    assert describe(240.0) == minutes
-    assert describe(42.0, cores=1, cpu_s=42.0, runs=1) == (
-        "about 42 s (28 to 63 s) on 1 core, 42 CPU-s; from the last run on this machine"
-    )
-    assert describe(9000.0, cores=None, runs=0).startswith(
-        "about 2.5 h (1.7 to 3.8 h), 6.2 CPU-min; a first"
-    )
-    assert describe(42.0, busy=2.6).endswith("longer while other programs want 3 processors")
-    assert describe(42.0, busy=1.2).endswith("other programs want 1 processor")
-    assert describe(None) == (
-        "about 11 core h (7.4 to 17 core h) in 3 jobs, the longest about 4.8 min; "
-        "from the last 5 runs on this machine"
-    )
 
 
 def test_a_batch_system_is_reported_in_hours_of_cores():

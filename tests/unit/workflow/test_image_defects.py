@@ -15,22 +15,22 @@ import tifffile
 
 from unglow.core.windows import Window
 from unglow.detection.settings import DetectSettings
-from unglow.io.detection_results import read_candidates
-from unglow.io.zarr import open_store, plan_layout
+from unglow.images.detection_results import read_candidates
+from unglow.images.zarr import open_store, plan_layout
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.registration.register import RegisterSettings
+from unglow.stages.align import AlignedStore
+from unglow.stages.detect import detect
+from unglow.stages.difference import DifferenceStore
+from unglow.stages.ingest import SignalStore
+from unglow.stages.plan import make_plan
+from unglow.stages.register import register_stores
+from unglow.stages.snr import DetectInputs
 from unglow.workflow.batch import Batch
-from unglow.workflow.stages.align import AlignedStore
-from unglow.workflow.stages.detect import detect
-from unglow.workflow.stages.difference import DifferenceStore
-from unglow.workflow.stages.ingest import SignalStore
-from unglow.workflow.stages.plan import make_plan
-from unglow.workflow.stages.register import register_stores
-from unglow.workflow.stages.snr import DetectInputs
 
 SIDE, MATCH_PX, MOST_FALSE = 900, 3.0, 0.08
 

@@ -91,7 +91,6 @@ def test_options_that_compute_nothing_are_known_by_all_their_names():
     [
         ("snakemake --cores 2", False),
         ("snakemake --unlock", True),
-        ("snakemake --dag=dot", True),
         ("snakemake -S", True),
         ("snakemake --report r.html", True),
         ("snakemake --report r.html --report-after-run", False),

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from raw_slides import pair, slide
 
-from unglow.core.digests import Listed, list_of, write
+from unglow.core.digests import Listed, hash_file, list_of, write
 from unglow.core.made_with import LEFT_OUT, UNKNOWN, Lists, find_changes, record
 from unglow.core.records import to_plain
+from unglow.slides.rules import SLIDES
 from unglow.workflow.batch import Batch
 from unglow.workflow.outdated import GIVEN, inputs_of, params_of
 
@@ -106,7 +107,7 @@ def test_the_table_has_what_the_rules_give(tmp_path, monkeypatch, config, missin
     monkeypatch.chdir(tmp_path)
     fill(tmp_path)
     slide(tmp_path)
-    batch = Batch.load(config)
+    batch = Batch.load(config, slide_rules=SLIDES)
     seen, given_inputs = set(), set()
     for rule, wildcards, params, inputs in jobs_of(tmp_path, config):
         if rule in ("all", "summary", "verdict", "slide_part"):
@@ -146,7 +147,7 @@ def made(tmp_path, monkeypatch):
 
 def changes(target, params, inputs):
     lists = Lists(Path("results"))
-    return [*find_changes(lists.find(target), "detect", params, inputs, lists)]
+    return [*find_changes(lists.find(str(target)), "detect", params, inputs, lists)]
 
 
 def test_nothing_is_outdated_by_memory_nor_by_another_time_of_equal_bytes(made):
@@ -180,6 +181,25 @@ def test_other_inputs_are_named(made):
     (place / "before.json").write_text("{ }")
     write(list_of(place, "align"), [place / "before.json"])
     assert changes(*made) == ["detect: another before.json"]
+
+
+def test_each_list_is_read_once_and_not_looked_for_below_each_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place, stores = Path("results/s/d"), [f"{n}.zarr" for n in range(9)]
+    for store in stores:
+        (place / store).mkdir(parents=True)
+        (place / store / "zarr.json").write_text(store)
+        list_of(place, store).parent.mkdir(parents=True, exist_ok=True)
+        write(list_of(place, store), [place / store / "zarr.json"])
+    reads, listed, read, listdir = [], [], Listed.read, os.listdir
+    monkeypatch.setattr(Listed, "read", lambda path: reads.append(path) or read(path))
+    monkeypatch.setattr(os, "listdir", lambda path: listed.append(path) or listdir(path))
+    lists = Lists(Path("results"))
+    found = {store: lists.digest_of(f"{place}/{store}/zarr.json") for store in stores * 2}
+    assert found == {store: hash_file(place / store / "zarr.json") for store in stores}
+    assert all(lists.find(str(list_of(place, store))).whole for store in stores)
+    assert sorted(reads) == sorted(list_of(place, store) for store in stores)
+    assert len(listed) <= 4  # of the working directory, results, sample and pair
 
 
 @pytest.mark.parametrize("line", ["", "# made with {\n", "# made with [1]\n"])

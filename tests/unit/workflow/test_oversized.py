@@ -9,8 +9,8 @@ import pytest
 import tifffile
 import zarr
 
-from unglow.core.errors import ConfigError, InputError
-from unglow.io.raw_images import MOST_PER_BYTE, read_header
+from unglow.core.errors import ConfigError
+from unglow.images.raw_images import MOST_PER_BYTE, read_header
 from unglow.workflow import oversized
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import MOST_VARIANTS, load
@@ -126,11 +126,3 @@ def test_too_many_variants_and_jobs_are_refused_with_a_number():
         load({"sweep": keys})
     assert too_many_jobs(MOST_JOBS) is None
     assert f"{MOST_JOBS + 1} jobs are to do" in too_many_jobs(MOST_JOBS + 1)
-
-
-def test_nothing_at_all_is_an_error_as_before(work):
-    for sample in ("A", "B", "chunks"):
-        for image in (work / "raw" / sample).iterdir():
-            image.rename(image.with_name(f"old-{image.name}.bak"))
-    with pytest.raises(InputError, match=r"2e\+09 GB of pixels"):
-        Batch.load({}, work)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unglow.workflow.samples import discover
+from unglow.workflow.samples.discovery import discover
 from unglow.workflow.samples.naming import (
     NAME_RULES,
     SAFE_NAME,
@@ -63,70 +63,37 @@ def test_pairs_are_found_and_sorted(tmp_path):
     assert "2 sample folders" in found.layout
 
 
-@pytest.mark.parametrize("sample", ["Cypress1", "Presley", "prep lab", "Ünï cödé", "compost"])
-def test_sample_names_do_not_confuse(tmp_path, sample):
-    raw = fill(tmp_path, f"{sample}/{sample}_pre_X.tif", f"{sample}/{sample}_post_X.tif")
-    found = discover(raw)
-    assert found.problems == ()
-    (pair,) = found.pairs
-    assert (pair.pre.name, pair.post.name) == (f"{sample}_pre_X.tif", f"{sample}_post_X.tif")
-
-
 @pytest.mark.parametrize(
     ("names", "kind", "parts"),
     [
-        (["pre_post_X.tif"], "both-markers", ["both pre and post", "'pre_X.tif' or 'post_X.tif'"]),
-        (["scan_X.tif"], "no-marker", ["neither", "'scan_pre_X.tif' or 'scan_post_X.tif'"]),
-        (["postDAPI.tif"], "no-underscore", ["no underscore", "'post_DAPI.tif'"]),
-        (["before-after_X.tif"], "both-markers", ["both before and after", "'before_X.tif' or"]),
-        (["n3-pre-post-X.tif"], "no-underscore", ["'pre_n3-X.tif' or 'post_n3-X.tif'"]),
-        (["n3-X-before.tif"], "no-underscore", ["for example to 'before_n3-X.tif'."]),
-        (["S_after.tif"], "no-underscore", ["names no dye", "for example to 'after_S.tif'."]),
-        (
-            ["zoo_before_GFP.tif"],
-            "missing-partner",
-            ["rename it, as 'zoo_after_GFP.tif'"],
-        ),
-        (["Unstained_X.tif"], "missing-partner", ["add it, or rename it, as 'Stained_X.tif'"]),
-        (["not stained_X.tif"], "missing-partner", ["no post-stain image", "'stained_X.tif'"]),
-        (["X-signal.tif"], "missing-partner", ["no pre-stain image", "'blank_X.tif'"]),
-        (["After/X.tif"], "missing-partner", ["no pre-stain image", "'Before/X.tif'"]),
-        (["pre/n_post_X.tif"], "both-markers", ["says both post and pre"]),
-        (["scan.tif"], "no-underscore", ["'pre_scan.tif' or 'post_scan.tif'"]),
-        (["post_.tif"], "empty-dye", ["nothing after", "'post_DAPI.tif'"]),
-        (["post_a{b}.tif"], "unsafe-name", ["the dye 'a{b}'", "'post_a-b.tif'"]),
-        (["pre_X.tif"], "missing-partner", ["no post-stain image", "'post_X.tif'"]),
-        (["S_PostStain_X.tif"], "missing-partner", ["no pre-stain", "'S_PreStain_X.tif'"]),
-        (
-            ["pre_X.tif", "pre2_X.tif", "post_X.tif"],
-            "two-pre",
-            ["2 pre-stain images", "pre2_X.tif, pre_X.tif"],
-        ),
-        (["pre_X.tif", "post_X.tif", "post_X.tiff"], "two-post", ["2 post-stain images"]),
-        (["pre_dapi.tif", "post_DAPI.tif"], "dye-case", ["rename pre_dapi.tif to 'pre_DAPI.tif'"]),
-        (
-            ["pre_Alexa_488.tif", "post_Alexa488.tif"],
-            "dye-spelling",
-            ["rename pre_Alexa_488.tif to 'pre_Alexa488.tif'", "underscore"],
-        ),
-        (
-            ["pre_Syto9.tif", "post_Sytoo9.tif"],
-            "dye-spelling",
-            ["rename pre_Syto9.tif to 'pre_Sytoo9.tif'"],
-        ),
-        (["a/deep/pre_X.tif"], "nested", ["a/deep/pre_X.tif in ", "lies too deep"]),
-        (
-            ["pre_X.tif", "post_X.tif", "blank/X.tif"],  # names in the folder itself say it
-            "nested",
-            ["blank/X.tif in "],
-        ),
+        ("pre_post_X.tif", "both-markers", "'pre_X.tif' 'post_X.tif'"),
+        ("before-after_X.tif", "both-markers", "'before_X.tif'"),
+        ("pre/n_post_X.tif", "both-markers", "post"),
+        ("scan_X.tif", "no-marker", "'scan_pre_X.tif' 'scan_post_X.tif'"),
+        ("postDAPI.tif", "no-underscore", "'post_DAPI.tif'"),
+        ("n3-pre-post-X.tif", "no-underscore", "'pre_n3-X.tif' 'post_n3-X.tif'"),
+        ("S_after.tif", "no-underscore", "'after_S.tif'."),
+        ("zoo_before_GFP.tif", "missing-partner", "'zoo_after_GFP.tif'"),
+        ("Unstained_X.tif", "missing-partner", "'Stained_X.tif'"),
+        ("X-signal.tif", "missing-partner", "'blank_X.tif'"),
+        ("After/X.tif", "missing-partner", "'Before/X.tif'"),
+        ("S_PostStain_X.tif", "missing-partner", "'S_PreStain_X.tif'"),
+        ("post_.tif", "empty-dye", "'post_DAPI.tif'"),
+        ("post_a{b}.tif", "unsafe-name", "'post_a-b.tif'"),
+        ("pre_X.tif pre2_X.tif post_X.tif", "two-pre", "pre2_X.tif, pre_X.tif"),
+        ("pre_X.tif post_X.tif post_X.tiff", "two-post", "post_X.tif, post_X.tiff"),
+        ("pre_dapi.tif post_DAPI.tif", "dye-spelling", "pre_dapi.tif post_DAPI.tif"),
+        ("pre_Alexa_488.tif post_Alexa488.tif", "dye-spelling", "488) Alexa488) underscore"),
+        ("pre_Syto9.tif post_Sytoo9.tif", "dye-spelling", "Syto9) Sytoo9)"),
+        ("a/deep/pre_X.tif", "nested", "a/deep/pre_X.tif"),
+        ("pre_X.tif post_X.tif blank/X.tif", "nested", "blank/X.tif"),  # names say it already
     ],
 )
 def test_names_that_cannot_be_used(tmp_path, names, kind, parts):
-    raw = fill(tmp_path / "raw", *(f"S/{name}" for name in names))
+    raw = fill(tmp_path / "raw", *(f"S/{name}" for name in names.split()))
     problem = only_problem(raw, kind)
     assert problem.sample == "S"
-    for part in parts:
+    for part in parts.split():
         assert part in problem.message
     assert all(path.exists() for path in problem.paths)
 
@@ -134,16 +101,6 @@ def test_names_that_cannot_be_used(tmp_path, names, kind, parts):
 def test_dyes_that_differ_in_a_number_are_not_a_slip(tmp_path):
     raw = fill(tmp_path, "S/pre_Alexa488.tif", "S/post_Alexa405.tif")
     assert [p.kind for p in discover(raw).problems] == ["missing-partner"] * 2
-
-
-def test_a_bad_pair_does_not_touch_the_good_one(tmp_path):
-    raw = fill(tmp_path, "S/pre_A.tif", "S/post_A.tif", "S/pre_B.tif", "S/scan_C.tif")
-    found = discover(raw)
-    assert [p.key for p in found.pairs] == [("S", "A")]
-    assert {(p.kind, p.dye) for p in found.problems} == {
-        ("missing-partner", "B"),
-        ("no-marker", "C"),
-    }
 
 
 @pytest.mark.parametrize("sample", ["a..b", "S{1}", "-x", "S*", "telemetry", "benchmarks"])
@@ -185,6 +142,7 @@ def test_names_are_found_by_each_rule_of_the_table(tmp_path, rule):
         *(("vor_X", "nach_X", "X"), ("S-nicht gefärbt_X", "S-gefärbt_X", "X")),
         *(("avant_X", "après_X", "X"), ("a_avant_X", "a_apres_X", "X")),
         *(("non_coloré_X", "coloré_X", "X"), ("Ungefaerbt_X", "Gefaerbt_X", "X")),
+        *(("S - before stain - X", "S - after stain - X", "X"), ("pre-wash", "post-wash", "wash")),
         *(("pre/n_pre_X", "post/n_X", "X"), ("Presley_before_X", "Presley_after_X", "X")),
     ],
 )
@@ -197,6 +155,13 @@ def test_other_ways_to_say_pre_and_post(tmp_path, pre, post, dye):
         raw / f"S/{pre}.tif",
         raw / f"S/{post}.tif",
     )
+
+
+def test_an_image_without_a_word_is_named_as_the_partner_that_is_missing(tmp_path):
+    raw = fill(tmp_path / "photos", "R3_X_blank.tif", "R3_X.tif", "R4_X_blank.tif", "R5_X.tif")
+    found = {p.sample: p.message for p in discover(raw).problems if p.kind == "missing-partner"}
+    assert "rename R3_X.tif as 'R3_signal_X.tif'" in found["R3"]
+    assert "R5_X" not in found["R4"]
 
 
 def test_other_words_make_no_pair_of_a_slide_and_no_problem_of_a_picture(tmp_path):
@@ -215,7 +180,9 @@ def test_landmarks_belong_to_the_image_next_to_them(tmp_path):
 
 def test_images_of_one_sample_as_the_current_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(fill(tmp_path / "S", "pre_X.tif", "post_X.tif", "notes/readme.txt"))
-    assert [p.key for p in discover(Path()).pairs] == [("S", "X")]
+    found = discover(Path())
+    assert [p.key for p in found.pairs] == [("S", "X")]
+    assert found.layout == ".: the images of S"
 
 
 def test_folders_for_all_images_before_and_after(tmp_path):
@@ -240,6 +207,11 @@ def test_folders_for_all_images_before_and_after(tmp_path):
         ("day1/R1_pre_D day2/R1_post_D day1/S_pre_E day1/S_post_E", "R1/D day1/E"),
         ("day1/R1/pre_D day2/R1/post_D day1/R2/pre_D day2/R2/post_D", "R1/D R2/D"),
         ("e1/S1/pre_D e1/S1/post_D e2/S1/pre_D e2/S1/post_D", "e1-S1/D e2-S1/D"),
+        ("pre/R1/R1_D pre/R2/R2_D post/R1/R1_D post/R2/R2_D", "R1/D R2/D"),
+        ("d1_before/R1/D d1_before/R2/D d2_after/R1/D d2_after/R2/D", "R1/D R2/D"),
+        ("pre/R1/R1_pre_D pre/R1/R1_post_D", "pre-R1/D"),  # names say it themselves
+        ("R1/D_R1_pre R1/D_R1_post R1/E_R1_pre R1/E_R1_post", "R1/D R1/E"),
+        ("R1/R1.pre.D R1/R1.post.D", "R1/D"),
         ("R1/D/pre R1/D/post R1/E/before R1/E/after R2/D/pre R2/D/post", "R1/D R1/E R2/D"),
         ("A_pre_B/pre_D A_pre_B/post_D A_post_B/pre_D A_post_B/post_D", "A_post_B/D A_pre_B/D"),
         ("logs_pre_D logs_post_D b_pre_D b_post_D", "b/D sample-logs/D"),
@@ -262,6 +234,8 @@ def test_images_that_are_called_the_same_but_for_pre_and_post_are_pairs(tmp_path
         ("day1/R1_pre_D day2/R2_post_D", ["missing-partner"] * 2),
         ("day1/R_pre_D day2/R_post_D day3/R_post_D", ["missing-partner"] * 3),
         ("before/R1_D before/R2_D after/R1_D after/R3_D", ["missing-partner"] * 2),
+        ("before/R1/D after/R2/D", ["missing-partner"] * 2),
+        ("R1/D_c2_R1_pre R1/D_c2_R1_post", ["no-underscore"] * 2),
         ("A/scan_pre_D B/scan_post_D C/scan_pre_D C/scan_post_D", ["missing-partner"] * 2),
         ("S/a_pre_D S/a_post_D S/b_pre_D S/b_post_D", ["two-pre", "two-post"]),
     ],
@@ -324,8 +298,12 @@ def test_formats_that_are_not_read_are_reported_with_their_export(tmp_path, endi
 
 def test_what_was_exported_or_is_no_image_of_a_pair_is_not_reported(tmp_path):
     raw = fill(tmp_path, "S/pre_X.ome.tif", "S/post_X.tif", "S/pre_X.czi", "S/post_X.png")
-    fill(raw, "S/overview.jpg", "S/acquisition.nd2", "S/post_X.oif.files/a.tif")
-    assert discover(raw).problems == ()
+    fill(raw, "S/overview.jpg", "S/acquisition.nd2", "S/post_X.oif.files/a.tif", "T/b.JPG")
+    found = discover(raw)
+    assert found.problems == ()
+    nd2, jpg = found.notes  # but named, with what would make them readable: one for each format
+    assert "`bfconvert -noflat -bigtiff acquisition.nd2 acquisition.ome.tif`" in nd2
+    assert f"S/overview.jpg, T/b.JPG in {raw}." in jpg
     fill(tmp_path / "two", "slide.vsi", "S/scan.lif", "T/pre_X.tif", "T/post_X.tif", "T/notes.pdf")
     found = discover(tmp_path / "two")
     assert [(p.kind, p.sample, p.dye) for p in found.problems] == [
@@ -336,7 +314,7 @@ def test_what_was_exported_or_is_no_image_of_a_pair_is_not_reported(tmp_path):
 
 
 UNREAD = {
-    ".zip": "unpack it next to it, for example with `unzip pre_X.zip`.",
+    ".zip": "Unpack it next to it, for example with `unzip pre_X.zip`.",
     ".tif.gz": "`gunzip pre_X.tif.gz`.",
     ".tar": "`tar -xf pre_X.tar`.",
     **dict.fromkeys(
@@ -351,7 +329,7 @@ def test_any_file_that_says_pre_or_post_is_named_with_what_helps(tmp_path, endin
     raw = fill(tmp_path, f"S/pre_X{ending}", "S/post_X.tif", "T/pre_Y.tif", "T/post_Y.tif")
     problem = only_problem(raw, "unreadable-format")
     assert (problem.sample, problem.dye) == ("S", "X")
-    assert problem.message.startswith(f"unglow does not read pre_X{ending} in {raw / 'S'}: ")
+    assert problem.message.startswith(f"unglow does not read pre_X{ending} in {raw / 'S'}. ")
     assert UNREAD[ending] in problem.message
     (raw / "S" / "post_X.tif").rename(raw / "S" / f"post_X{ending}")
     problem = only_problem(raw, "unreadable-format")  # one sentence for both
@@ -375,20 +353,8 @@ def test_images_in_zip_files_are_pairs(tmp_path):
 
 def test_files_that_are_no_images_are_left_out_quietly(tmp_path):
     raw = fill(tmp_path, "S/pre_X.tif", "S/post_X.tif", "S/post_notes/a.txt", "S/post_X.roi.zip")
-    endings = (
-        "xml",
-        "txt",
-        "json",
-        "csv",
-        "TSV",
-        "md5",
-        "tif.sha256",
-        "log",
-        "docx",
-        "pdf",
-        "yaml",
-    )
-    fill(raw, *(f"S/post_Y.{ending}" for ending in endings))
+    endings = "xml txt json csv TSV md5 tif.sha256 log docx pdf yaml"
+    fill(raw, *(f"S/post_Y.{ending}" for ending in endings.split()))
     fill(raw, "S/Thumbs.db", "S/.DS_Store", "S/.pre_X.ozx", "S/desktop.ini", "S/x.zip", "S/README")
     assert not discover(raw).problems
 
@@ -399,11 +365,11 @@ def test_raw_directories_that_cannot_be_used(tmp_path):
     assert "`unglow phantom`" in missing.message
     assert "--config raw=" in missing.message
     file = fill(tmp_path, "raw.tif") / "raw.tif"
-    assert "is a file" in only_problem(file, "raw-not-a-directory").message
+    assert "is a file" in only_problem(file, "no-raw").message
     (tmp_path / "empty").mkdir()
-    assert "is empty" in only_problem(tmp_path / "empty", "empty-raw").message
+    assert "is empty" in only_problem(tmp_path / "empty", "no-images").message
     notes = fill(tmp_path / "n", "S/readme.txt")
-    assert "(S) hold no images that are read (.tif, .svs" in only_problem(notes, "no-tiffs").message
+    assert "(S) holds no images that are read (.tif" in only_problem(notes, "no-images").message
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     assert "does not exist" in only_problem(tmp_path / "link", "dangling-link").message
 
@@ -435,30 +401,21 @@ def test_two_folders_of_one_name_in_two_unicode_spellings(tmp_path):
         ("pre_DAPI.tif", "S1", ("pre",), "DAPI", "whole word"),
         ("POST_DAPI.TIFF", "S1", ("post",), "DAPI", "whole word"),
         ("S1_PreStain_DAPI.tif", "S1", ("pre",), "DAPI", "'PreStain'"),
-        ("S1_PREstain_DAPI.tif", "S1", ("pre",), "DAPI", "'PREstain'"),
-        ("S1_DAPIPost_Cy3.tif", "S1", ("post",), "Cy3", "'DAPIPost'"),
         ("S1_prestain_DAPI.tif", "S1", ("pre",), "DAPI", "word of staining in 'prestain'"),
         ("S1_pre_run3_DAPI.tif", "S1", ("pre",), "DAPI", "whole word"),
-        ("S1_post2_DAPI.tif", "S1", ("post",), "DAPI", "whole word"),
-        ("S1-post 2_DAPI.tif", "S1", ("post",), "DAPI", "whole word"),
         ("S1_samplepost_DAPI.tif", "S1", ("post",), "DAPI", "part of a word in 'samplepost'"),
-        ("pre_DAPI.ome.tif", "S1", ("pre",), "DAPI", "whole word"),
         # Words that merely contain the letters.
         ("sample_prepared_post_DAPI.tif", "S1", ("post",), "DAPI", "whole word"),
-        ("Presley_poststain_DAPI.tif", "S1", ("post",), "DAPI", "word of staining"),
         ("Presley_post_DAPI.tif", "Presley", ("post",), "DAPI", "whole word"),
         ("presley2_Prestain_DAPI.tif", "Presley2", ("pre",), "DAPI", "word of staining"),
         ("Cypress1_post_X.tif", "Cypress1", ("post",), "X", "whole word"),
-        ("Cypress1_post_X.tif", "S1", ("post",), "X", "whole word"),
         ("compost_pre_X.tif", "S1", ("pre",), "X", "whole word"),
-        ("pre1_post_X.tif", "pre1", ("post",), "X", "whole word"),
         ("Pre-op_1_pre_X.tif", "pre op 1", ("pre",), "X", "whole word"),
         # The dye is never searched, and the sample's name is a last resort.
         ("post_PreRed.tif", "S1", ("post",), "PreRed", "whole word"),
         ("post_DAPI.tif", "post", ("post",), "DAPI", "whole word"),
         # Neither, or both.
         ("S1_DAPI.tif", "S1", (), "DAPI", ""),
-        ("Cypress1_DAPI.tif", "S1", (), "DAPI", ""),
         ("pre_run_post_DAPI.tif", "S1", ("pre", "post"), "DAPI", "whole word"),
         ("prepost_DAPI.tif", "S1", ("pre", "post"), "DAPI", "part of a word"),
         ("postDAPI.tif", "S1", ("post",), None, "whole word"),
@@ -482,13 +439,11 @@ def test_decomposed_accents_are_the_same_name():
     [
         "S1",
         "Sample 1",
-        "Ünï",
         "样品1",
         "a.b",
         "CD3+",
         "x-1_2",
         "7",
-        "é",
         "S" * 19,
         "Sample 10 " * 7 + "0123456789",
     ],

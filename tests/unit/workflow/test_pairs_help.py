@@ -14,7 +14,9 @@ from unglow.core.errors import ConfigError
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.job_resources import demand_of
-from unglow.workflow.samples import Pair, discover, map_sources, read_sheet, sheet_text
+from unglow.workflow.samples.discovery import discover
+from unglow.workflow.samples.pair import Pair, map_sources
+from unglow.workflow.samples.sheet import read_sheet, sheet_text
 
 MARKS = "x,y\n10,10\n60,70\n"
 BOTH = "post_x,post_y,pre_x,pre_y\n10,10,12,9\n60,70,63,68\n"
@@ -70,7 +72,7 @@ def test_landmarks_of_no_image_and_two_of_one_are_named(tmp_path):
     lonely, two = found.problems
     assert lonely.kind == "lonely-landmarks"
     assert "post_Z.landmarks.csv: no image " in lonely.message
-    assert (two.kind, two.dye) == ("two-landmarks", "Y")
+    assert (two.kind, two.dye) == ("several-files", "Y")
     assert "(post_Y.landmarks.csv, post_Y.landmarks.tsv); keep one." in two.message
 
 
@@ -146,7 +148,7 @@ def test_the_sheet_names_files_and_a_dye_and_is_written_back(base):
         ({"landmarks_pre": "marks.csv"}, "column 'landmarks_post': the cell is empty, but both"),
         (
             {"landmarks": "both.csv", "landmarks_pre": "marks.csv"},
-            "line 2: landmarks holds both images, so leave landmarks_post and landmarks_pre empty.",
+            "line 2, column 'landmarks': it holds both images; leave the other two empty.",
         ),
         ({"initial_transform": "star.txt"}, "did you mean "),
     ],
@@ -208,7 +210,7 @@ def test_regions_of_pre_of_no_image_and_two_of_one_are_named(tmp_path):
     assert found.pairs == ()
     messages = {problem.dye: problem.message for problem in found.problems}
     assert "post_Z.regions.geojson: no image " in messages[None]
-    assert "pre_X.regions.geojson belongs to the pre-stain image" in messages["X"]
+    assert "pre_X.regions.geojson is of the pre-stain image" in messages["X"]
     assert "has 2 files of regions " in messages["Y"]
 
 
@@ -319,7 +321,7 @@ def test_a_variant_takes_the_map_of_the_same_variant_and_from_is_not_swept(tmp_p
     batch = Batch.load(settings, tmp_path)
     found = job_params.register_inputs(batch, names("Y", registration="blocks-100"))
     assert found["source"][0] == "<results>/A/X/blocks-100/transform.json"
-    with pytest.raises(ConfigError, match=r"'sweep.register.from' cannot be swept"):
+    with pytest.raises(ConfigError, match=r"'sweep\.register\.from'"):
         Batch.load({"sweep": {"register.from": ["X", "Y"]}}, tmp_path)
 
 

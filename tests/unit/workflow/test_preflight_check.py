@@ -11,6 +11,7 @@ from unglow.core.machine import (
     ASSUMED,
     disk_free_mb,
     existing,
+    is_memory_short,
     memory_available_mb,
     memory_limit_mb,
     memory_total_mb,
@@ -19,13 +20,10 @@ from unglow.jobs.snakemake_command import set_options, snakemake_words
 from unglow.memory import Demand
 from unglow.workflow.forecast import Throughput
 from unglow.workflow.preflight import (
-    Finding,
     Level,
     check,
     compare_settings,
-    describe_reasons,
     describe_refusal,
-    messages,
     worst,
 )
 from unglow.workflow.schedule import Capacity, Job
@@ -64,10 +62,6 @@ def test_what_runs_at_once_is_fine_to_80_percent_and_refused_above_all(available
     assert found.level == level
     assert found.text.startswith("at most 4 jobs at a time with 2.00 of ")
     assert found.remedy == f"set --resources mem_mb={int(0.8 * available)}"
-
-
-def test_nothing_to_do_is_nothing_to_say():
-    assert check([], capacity(), 2000) == []
 
 
 @pytest.mark.parametrize(
@@ -143,7 +137,7 @@ def test_the_remedy_for_jobs_at_once_is_one_that_the_check_accepts(cores, limit,
     jobs = rocks(40)
     refused = next(f for f in check(jobs, given, 2000) if f.level == Level.REFUSED)
     changed = replace(given, limit_mb=int(refused.remedy.rpartition("=")[2]))
-    again = check([one.given(changed, 2000) for one in jobs], changed, 2000)
+    again = check([one.resize(changed, 2000) for one in jobs], changed, 2000)
     assert worst(again) < Level.REFUSED
 
 
@@ -187,12 +181,6 @@ def test_disks_are_judged_one_by_one(free, level):
     )
 
 
-def test_the_remedy_for_a_disk_says_how_much():
-    jobs = [job(disk_mb=212_400, disk="/data")]
-    found = check(jobs, capacity(free={"/data": 95_000.0}.items()), 2000)[-1]
-    assert found.remedy == "free 117 GB or set results to a directory with 212 GB free"
-
-
 # ------------------------------------------------------------------------------------------ words
 
 
@@ -228,26 +216,6 @@ def test_the_words_to_type():
     assert snakemake_words(["/usr/bin/pytest", "tests"]) == ["snakemake"]
 
 
-def test_lines_are_wrapped_and_the_least_level_is_heeded():
-    findings = [
-        Finding(Level.FINE, "disk", "well"),
-        Finding(Level.REFUSED, "memory", "needs " * 40),
-    ]
-    lines = messages(findings, Level.WARNING)
-    assert lines[0].startswith("  memory  TOO MUCH  needs")
-    assert not any("disk" in line for line in lines)
-    assert messages(findings)[0] == "  disk    ok        well"
-    assert all(len(line) <= 100 for line in lines)
-
-
-def test_reasons_are_counted():
-    reasons = ["Missing output files: a, b; Input files updated by another job: c"] * 2
-    jobs = [job(reason=one) for one in [*reasons, "Params have changed since last execution: x"]]
-    assert describe_reasons(jobs) == (
-        "missing output files (2), params have changed since last execution (1)"
-    )
-
-
 # -------------------------------------------------------------------------------------- the machine
 
 
@@ -265,6 +233,27 @@ def test_available_memory_is_what_a_container_has_left(tmp_path):
     assert memory_available_mb(tmp_path) == 0
     (tmp_path / "memory.max").write_text("max\n")
     assert memory_available_mb(tmp_path) == pytest.approx(free, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("free_mb", "pressure", "short"),
+    [(11, 0, False), (9, 0, True), (39, 21, True), (41, 99, False)],
+)
+def test_memory_is_short_by_what_is_free_and_sooner_under_pressure(
+    tmp_path, monkeypatch, free_mb, pressure, short
+):
+    proc = tmp_path / "proc"
+    for name, text in (
+        ("pressure/memory", f"some avg10={pressure}.00 avg60=0.00 avg300=0.00 total=1\n"),
+        ("self/cgroup", "0::/\n"),
+        ("meminfo", "MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n"),
+    ):
+        (proc / name).parent.mkdir(parents=True, exist_ok=True)
+        (proc / name).write_text(text)
+    monkeypatch.setattr("unglow.core.process.PROC", proc)
+    (tmp_path / "memory.max").write_text("200000000\n")
+    (tmp_path / "memory.current").write_text(f"{200 - free_mb}000000\n")
+    assert is_memory_short(tmp_path) is short
 
 
 def test_version_1_of_control_groups_has_other_names(tmp_path, monkeypatch):

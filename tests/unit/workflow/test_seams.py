@@ -13,16 +13,16 @@ from unglow.core.records import to_plain
 from unglow.core.windows import Window
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
-from unglow.io.zarr import open_store, plan_layout
+from unglow.images.zarr import open_store, plan_layout
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.imaging import NoiseModel
 from unglow.review.polygons import Polygon, Region, Regions
+from unglow.stages.align import AlignedStore
+from unglow.stages.detect import detect
+from unglow.stages.difference import DifferenceStore
+from unglow.stages.snr import DetectInputs
 from unglow.transform import Quantiles, Transform
-from unglow.workflow.stages.align import AlignedStore
-from unglow.workflow.stages.detect import detect
-from unglow.workflow.stages.difference import DifferenceStore
-from unglow.workflow.stages.snr import DetectInputs
 
 SHAPE = (900, 1000)
 ROWS = (150, 450, 750)
@@ -106,10 +106,14 @@ def test_seams_are_left_if_nothing_is_to_be_excluded(tmp_path):
     assert report["notes"] == []
 
 
+def count_in(x0, y0, x1, y1):
+    """Return regions of which one says that a box is to be searched."""
+    ring = np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]], np.float64)
+    return Regions((), (Region("analyse", "here", (Polygon.from_rings([ring]),)),))
+
+
 def test_regions_to_count_in_overrule(tmp_path):
-    ring = np.array([[100, 400], [400, 400], [400, 500], [100, 500]], np.float64)
-    region = Region("analyse", "here", (Polygon.from_rings([ring]),))
-    inputs, _, _ = make(tmp_path, post=1.3, regions=Regions((), (region,)))
+    inputs, _, _ = make(tmp_path, post=1.3, regions=count_in(100, 400, 400, 500))
     section = Section.from_pixels(inputs.aligned)
     seams = inputs.places(section, DetectSettings())[0].seams
     assert [seam.place for seam in seams.lines] == [ROWS[0], ROWS[2]]
@@ -119,6 +123,11 @@ def test_much_debris_is_a_reason(tmp_path):
     _, report, _ = make(tmp_path, film=400.0)
     assert report["spoilt"]["by_reason"]["debris"]["share"] > 0.05
     assert "debris" in [one["key"] for one in report["reasons"]]
+
+
+def test_debris_in_a_region_to_count_in_is_searched(tmp_path):
+    _, report, _ = make(tmp_path, film=400.0, regions=count_in(300, 400, 700, 800))
+    assert "debris" not in report["spoilt"]["by_reason"]
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.7, 1.4])

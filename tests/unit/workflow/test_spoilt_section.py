@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from array_pixels import ArrayPixels
 
 from unglow.core import shapes
-from unglow.core.windows import ArrayPixels
-from unglow.io.stored_values import NotStored
+from unglow.images.stored_values import MissingTiles
 from unglow.registration.settings import RegisterSettings
+from unglow.stages.register import judge_gaps, register_stores
 from unglow.transform import Transform
-from unglow.workflow.stages.register import judge_gaps, register_stores
 
 SIDE, TILE = 1024, 64
 RADIUS = 380
@@ -45,7 +45,7 @@ class Image(ArrayPixels):
         for row, col in missing:
             grid[row, col] = True
             pixels[row * TILE : (row + 1) * TILE, col * TILE : (col + 1) * TILE] = 0
-        gaps = NotStored.from_grid(grid, (TILE, TILE), pixels.shape, file, "tiles")
+        gaps = MissingTiles.from_grid(grid, (TILE, TILE), pixels.shape, file, "tiles")
         self.attributes = {} if gaps is None else {"not_stored": gaps.to_json()}
         super().__init__(pixels, 3)
 
@@ -118,7 +118,7 @@ def test_half_a_section_is_too_little():
 
 
 def test_the_verdict_of_the_pair_follows(monkeypatch):
-    monkeypatch.setattr("unglow.workflow.stages.register._cache_chunks", lambda store: store)
+    monkeypatch.setattr("unglow.stages.register._cache_chunks", lambda store: store)
     lower = [(row, col) for row in range(8, 16) for col in range(16)]
     whole, lost, half = (
         register_stores(*pair(missing), RegisterSettings(), workers=1).transform
@@ -138,7 +138,7 @@ def test_an_image_of_which_nothing_is_stored_is_refused_by_name():
 
 
 def test_a_refusal_for_other_reasons_names_what_is_not_stored_as_well(monkeypatch):
-    monkeypatch.setattr("unglow.workflow.stages.register._cache_chunks", lambda store: store)
+    monkeypatch.setattr("unglow.stages.register._cache_chunks", lambda store: store)
     post = Image(on_glass(make_texture(5)), [(7, col) for col in range(4, 9)], "post.tif")
     settings = RegisterSettings(max_scale=1.25)  # a search of other scales takes four times as long
     found = register_stores(post, pair()[1], settings, workers=1).transform

@@ -10,9 +10,8 @@ from raw_slides import pair
 
 from unglow.core.errors import ConfigError
 from unglow.core.measured import LIBRARIES_MB, SECONDS
-from unglow.memory import stages
-from unglow.reporting.figures import FIGURES
-from unglow.workflow import config, stage_table
+from unglow.results.figure_table import FIGURES
+from unglow.workflow import config, stage_memory
 from unglow.workflow.batch import Batch
 from unglow.workflow.job_resources import demand_of
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_pair
@@ -84,13 +83,6 @@ def test_a_run_makes_every_file_of_its_jobs_once(batch):
     assert not any("{" in file for file in files)
 
 
-def test_a_level_that_is_not_swept_has_no_directory():
-    assert Outputs(("subtraction",)).directory("registered") == "{sample}/{dye}/"
-    assert Outputs(("subtraction",)).directory("subtracted") == "{sample}/{dye}/{subtraction}/"
-    assert Outputs(("registration",)).directory("subtracted") == "{sample}/{dye}/{registration}/"
-    assert Outputs(("registration",)).directory("run") == ""
-
-
 def test_what_was_measured_is_what_is_asked_for(batch, monkeypatch):
     """A rule without a number would take a guess; a number without a rule is of no use."""
     names = {"sample": "A", "dye": "SYTO9", "role": "post", "method": "linear"}
@@ -99,17 +91,12 @@ def test_what_was_measured_is_what_is_asked_for(batch, monkeypatch):
     assert LIBRARIES_MB.keys() == SECONDS.keys() == measured
     for rule in STAGES:
         assert STAGES[rule].time[:2] == SECONDS[measured_as(rule)]
-    monkeypatch.setattr(stages, "LIBRARIES_MB", dict.fromkeys(measured, 0.0))
+    monkeypatch.setattr(stage_memory, "LIBRARIES_MB", dict.fromkeys(measured, 0.0))
     before = {rule: demand_of(batch, rule, names).peak_mb(0, 1) for rule in OF_PAIRS}
     for rule, mb in before.items():
-        monkeypatch.setitem(stages.LIBRARIES_MB, measured_as(rule), 500.0)
+        monkeypatch.setitem(stage_memory.LIBRARIES_MB, measured_as(rule), 500.0)
         assert demand_of(batch, rule, names).peak_mb(0, 1) == mb + 500
-        monkeypatch.setitem(stages.LIBRARIES_MB, measured_as(rule), 0.0)
+        monkeypatch.setitem(stage_memory.LIBRARIES_MB, measured_as(rule), 0.0)
 
 
 OF_PAIRS = [rule for rule in STAGES if not rule.startswith("slide_")]
-
-
-def test_a_rule_that_was_never_measured_asks_for_the_most():
-    assert stages.libraries_mb("a new one") == max(LIBRARIES_MB.values())
-    assert stage_table._time("a new one").per_mpx > 0

@@ -49,10 +49,10 @@ def test_no_job_imports_what_takes_long_and_is_not_needed():
     imports = {line for path in SCRIPTS.glob("*.py") for line in imports_of(path)}
     assert len(imports) > 30
     loaded = loaded_by(sorted(imports))
-    assert "unglow.workflow.stages.detect" in loaded
+    assert "unglow.stages.detect" in loaded
     assert not {"scipy", "zarr", "yaml", "jsonschema"} & loaded
 
 
-@pytest.mark.parametrize("module", ["workflow.stages.slide_subtract", "reporting.figures.markers"])
+@pytest.mark.parametrize("module", ["slides.slide_subtract", "slides.figures"])
 def test_what_is_declared_for_slides_is_without_opencv(module):
     assert "cv2" not in loaded_by([f"import unglow.{module}"])

@@ -8,10 +8,10 @@ from raw_slides import pair
 
 from unglow.core.errors import ConfigError
 from unglow.core.levels import VARIANT
-from unglow.reporting.summary import Entry
+from unglow.results.summary import Entry
 from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
-from unglow.workflow.config import override, variants
+from unglow.workflow.config import variants
 from unglow.workflow.job_resources import disk_mb
 from unglow.workflow.planned_jobs import jobs_of_pair, method_of, same_difference_as
 from unglow.workflow.stage_table import PLACES, SMALL_MB
@@ -163,9 +163,7 @@ def test_a_pair_with_a_value_of_its_own_cannot_be_swept(work):
     raw = "raw/A/{}_D.tif"
     row = f"A\tD\t{raw.format('pre')}\t{raw.format('post')}\tR\n"
     sheet.write_text("sample\tdye\tpre\tpost\tchannel\n" + row)
-    with pytest.raises(
-        ConfigError, match=r"'sweep\.channel' would change nothing for A D, whose chan"
-    ):
+    with pytest.raises(ConfigError, match=r"'sweep\.channel'"):
         load(work, channel=["G", "B"])
 
 
@@ -174,14 +172,6 @@ def test_a_key_that_no_method_follows_from_is_reported(work):
     (note,) = Batch.load(settings, work).notes
     assert "'sweep.scale.percentile' changes nothing" in note
     assert not load(work, scale__percentile=[40, 60]).notes
-
-
-def test_two_parameters_of_one_kind_are_combined():
-    settings = config.load({"sweep": {"register.blocks": [100, 200], "register.coarse_px": [512]}})
-    made = variants(settings, "registration")
-    assert [v.name for v in made] == ["blocks-100_coarse_px-512", "blocks-200_coarse_px-512"]
-    chosen = override(settings, made[1].overrides)
-    assert (chosen.register.blocks, chosen.register.coarse_px) == (200, 512)
 
 
 @pytest.mark.parametrize("values", [[["moffat"], ["moffat", "percentile"]], [[" a/../b ", "x"]]])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unglow.core.reasons import explain
-from unglow.io.pair_plan import ROLES, Plan
+from unglow.images.pair_plan import ROLES, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,8 +30,9 @@ from unglow.photometry.noise_fit import fit_noise
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from unglow.core.arrays import Array, Floats
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.gain.scale import ScaleSettings
     from unglow.photometry.gain.shading import Shaded
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from unglow.photometry.joint_histogram import JointStatistics
     from unglow.transform import Transform
 
-    _Draws = Iterable[tuple[NDArray[np.float64], float]]
+    _Draws = Iterable[tuple[Floats, float]]
 
 # The bootstrap draws this many times from the spatial groups of pixels; it needs this many of them.
 _DRAWS, _LEAST_GROUPS = 100, 4
@@ -214,22 +215,22 @@ def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> M
         "gain_map": _describe_map(used),
         "gain_map_refused": _describe_map(rejected),
         "gain_ci95_covers": _LINEAR_CI_COVERS,
-        "gain_ci95_statistical": list(_make_interval(fit.gain, half.gain)),
-        "offset_ci95_statistical": list(_make_interval(fit.offset, half.offset)),
+        "gain_ci95_statistical": list(make_interval(fit.gain, half.gain)),
+        "offset_ci95_statistical": list(make_interval(fit.offset, half.offset)),
         "gain_systematic95": round_digits(half.gain_systematic, 9),
         "offset_systematic95": round_digits(half.offset_systematic, 9),
     }
     return MethodResult(
         round_digits(fit.gain, 9),
         round_digits(fit.offset, 9),
-        _make_interval(fit.gain, half.whole_gain),
+        make_interval(fit.gain, half.whole_gain),
         details,
-        offset_ci95=_make_interval(fit.offset, half.whole_offset),
+        offset_ci95=make_interval(fit.offset, half.whole_offset),
         gain_map=None if used is None else used.map,
     )
 
 
-def _make_interval(value: float, half: float) -> tuple[float, float]:
+def make_interval(value: float, half: float) -> tuple[float, float]:
     """Return the ends of an interval, rounded."""
     return round_digits(value - half, 9), round_digits(value + half, 9)
 
@@ -279,7 +280,7 @@ def _moffat(evidence: Evidence, _: ScaleSettings) -> MethodResult:
 def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
     stats = evidence.stats
 
-    def quantile(ratios: NDArray[Any], edges: NDArray[np.float64]) -> float:
+    def quantile(ratios: Array, edges: Floats) -> float:
         below = np.concatenate([[0.0], np.cumsum(ratios[1:-1], dtype=np.float64)])
         if below[-1] == 0:
             raise ValueError("no pixel has a ratio")
@@ -325,7 +326,7 @@ def _control(evidence: Evidence, _: ScaleSettings) -> MethodResult:
     # a pair scatters as one more control would, around a mean that is known as well as n allow
     scatter = values.std(axis=0, ddof=1) * math.sqrt(1 + 1 / n)
     of_gain, of_offset = linear.STUDENT[min(n, len(linear.STUDENT) + 1) - 2] * scatter
-    interval, of_offset = _make_interval(gain, of_gain), _make_interval(offset, of_offset)
+    interval, of_offset = make_interval(gain, of_gain), make_interval(offset, of_offset)
     return MethodResult(gain, offset, interval, details, offset_ci95=of_offset)
 
 
@@ -343,7 +344,7 @@ ESTIMATORS: dict[str, Callable[[Evidence, ScaleSettings], MethodResult]] = {
 def _bootstrap_interval(
     stats: JointStatistics,
     x: float,
-    estimator: Callable[[_Draws, NDArray[np.float64]], NDArray[np.float64]],
+    estimator: Callable[[_Draws, Floats], Floats],
 ) -> tuple[float, float] | None:
     """95 % interval of the gain 10^x: bootstrap over the spatial groups of pixels.
 

@@ -33,11 +33,11 @@ from unglow.photometry.gain.robust import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from unglow.core.arrays import Bools, Floats
     from unglow.photometry.cells import Cells
     from unglow.photometry.gain.robust import Limits, State
     from unglow.photometry.imaging import NoiseModel
 
-    Floats = NDArray[np.float64]
 
 STUDENT = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
 STUDENT += [2.201, 2.179, 2.160, 2.145, 2.131]
@@ -119,7 +119,7 @@ class LinearFit:
     noise: NoiseModel
     registration: float
     spread: float
-    used: NDArray[np.bool_]
+    used: Bools
 
 
 def fit(cells: Cells, limits: Limits) -> LinearFit:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
+    from unglow.core.arrays import Array, Bools, Floats, Ints
 
 
 # At most this many steps; some 12 are usual.
@@ -190,10 +189,10 @@ class MoffatFit:
         Whether the fit succeeded; if not, mu equals mu0.
     """
 
-    centres: NDArray[np.float64]
-    counts: NDArray[np.float64]
-    smooth: NDArray[np.float64]
-    fitted: NDArray[np.bool_]
+    centres: Floats
+    counts: Floats
+    smooth: Floats
+    fitted: Bools
     mu0: float
     mu: float
     alpha: float
@@ -211,27 +210,27 @@ class MoffatFit:
         """10^mu, or 10^mu0 where the fit did not converge."""
         return float(10.0**self.mu)
 
-    def points(self) -> NDArray[np.float64]:
+    def points(self) -> Floats:
         """Return the positions of all bins and of their mirror images, (400,); NaN where unused."""
         x = np.where(self.fitted, self.centres, np.nan)
         mirrored = 2 * self.mu0 - x
         mirrored[_is_near_zero(mirrored, self.bin_width)] = np.nan
         return np.concatenate([x, mirrored])
 
-    def mirror_bins(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def mirror_bins(self) -> tuple[Floats, Floats]:
         """Positions and smoothed counts of the mirrored bins."""
         x = self.points()[BINS:]
         keep = ~np.isnan(x)
         return x[keep], self.smooth[keep]
 
-    def curve(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def curve(self, x: Floats) -> Floats:
         """Fitted profile at ``x`` (dex), in pixels per bin."""
         return profile(x, self.amplitude, self.mu, self.alpha, self.beta)
 
 
 def fit(
-    ratios: NDArray[np.int64],
-    edges: NDArray[np.float64],
+    ratios: Ints,
+    edges: Floats,
     span: tuple[float, float],
     phase: float = 0.0,
 ) -> MoffatFit:
@@ -262,18 +261,16 @@ def fit(
 
 
 def peaks(
-    draws: Iterable[tuple[NDArray[np.float64], float]],
-    edges: NDArray[np.float64],
+    draws: Iterable[tuple[Floats, float]],
+    edges: Floats,
     span: tuple[float, float],
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return mu of many histograms, each with its phase; else as `fit`."""
     wings = [_find_wing(ratios, edges, span, phase) for ratios, phase in draws]
     return np.array([found.mu for found in _fit_wings(wings, _LAST_OF_DRAWS)])
 
 
-def _find_wing(
-    ratios: NDArray[Any], edges: NDArray[np.float64], span: tuple[float, float], phase: float
-) -> MoffatFit:
+def _find_wing(ratios: Array, edges: Floats, span: tuple[float, float], phase: float) -> MoffatFit:
     """Return the bins of the left wing, to be fitted."""
     inner = ratios[1:-1].astype(np.float64)
     if inner.sum() < LEAST:
@@ -314,21 +311,19 @@ def _fit_wings(wings: list[MoffatFit], shortest: float = _LAST) -> list[MoffatFi
     ]
 
 
-def _set_limits(wing: MoffatFit) -> NDArray[np.float64]:
+def _set_limits(wing: MoffatFit) -> Floats:
     """Return where mu, alpha and beta of a fit start, and their bounds, (3, 3)."""
     low, high = wing.centres[0], wing.centres[-1]
     alpha = min(max(wing.mu0 - low, 0.1) / 3, high - low)
     return np.array([[wing.mu0, alpha, 2.5], [low, 1e-6, 1.0], [high, high - low, 20.0]])
 
 
-def _is_near_zero(x: NDArray[np.float64], bin_width: float) -> NDArray[np.bool_]:
+def _is_near_zero(x: Floats, bin_width: float) -> Bools:
     """Where integer grey values pile up: within three bin widths of ratio 1."""
     return np.abs(x) <= EXCLUDED * bin_width
 
 
-def _find_range(
-    below: NDArray[np.float64], edges: NDArray[np.float64], span: tuple[float, float]
-) -> tuple[float, float]:
+def _find_range(below: Floats, edges: Floats, span: tuple[float, float]) -> tuple[float, float]:
     """Return the range of the coarse bins, in dex."""
     low, high = np.interp([TAIL * below[-1], (1 - TAIL) * below[-1]], below, edges)
     low, high = max(low, span[0]), min(high, span[1])

@@ -17,11 +17,9 @@ from unglow.photometry.imaging import NoiseModel
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from unglow.core.arrays import Bools, Floats
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.cells import Cells
-
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
 
 
 LEAST = 200
@@ -101,9 +99,7 @@ def _compute_feedback() -> float:
 FEEDBACK = _compute_feedback()
 
 
-def estimate_noise(
-    cells: Cells, good: NDArray[np.bool_], gain: float | Floats, limits: Limits
-) -> NoiseModel:
+def estimate_noise(cells: Cells, good: Bools, gain: float | Floats, limits: Limits) -> NoiseModel:
     """Estimate the noise of single px from the variances within good cells.
 
     What post and pre share within a cell is texture, the rest of each variance is noise. Of the
@@ -153,7 +149,7 @@ def split_steps(steps: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     return np.split(order, np.bincount(steps, minlength=LEVELS).cumsum())
 
 
-def compute_steps(level: Floats, some: NDArray[np.bool_] | slice = _ALL) -> NDArray[np.intp]:
+def compute_steps(level: Floats, some: Bools | slice = _ALL) -> NDArray[np.intp]:
     """Sort cells into steps of brightness, 0 to 31; rare extremes join the outermost.
 
     The steps divide the range of ``some`` cells: a slice, or (N,).
@@ -249,7 +245,7 @@ def measure_faint_stain(state: State, noise: NoiseModel, limits: Limits, spread:
     return max(float(np.mean(np.sign(scaled) * faint)), 0.0)
 
 
-def find_unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:
+def find_unclipped(state: State, noise: NoiseModel, limits: Limits) -> Bools:
     """Cells whose pixels noise does not carry below the floor, nor with texture above the maximum.
 
     Near the maximum, pixels that are too bright were excluded from the cells, and the rest is
@@ -269,9 +265,7 @@ def find_unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[n
     return usable
 
 
-def compute_registration_variance(
-    state: State, good: NDArray[np.bool_], registration: float
-) -> float:
+def compute_registration_variance(state: State, good: Bools, registration: float) -> float:
     """Return the variance per squared gradient that noise leaves unexplained, px^2.
 
     From cells of much texture below the line, where no stain is.

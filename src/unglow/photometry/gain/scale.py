@@ -118,17 +118,16 @@ class ScaleSettings(Section, frozen=True):
     default: Annotated[
         MethodName | None,
         about(
-            "The method that summary and overview quote and whose difference is written, one of "
-            "methods; null takes the first of them. control takes gain and offset of the "
-            "unstained controls of the dye (column control of the sample sheet), where there are "
-            "some."
+            "Method whose gain and difference are shown, written and searched; null takes the "
+            "first of methods. control takes gain and offset of the unstained controls of the dye "
+            "(column control of the sample sheet), where there are some."
         ),
     ] = None
     write: Annotated[
         tuple[MethodName, ...] | All | None,
         about(
             "Methods whose differences are written at full size in addition to that of the "
-            "default method, a list or all; null writes none of them, and they are computed when "
+            "default method, a list or all. null writes none of them, and they are computed when "
             "they are viewed."
         ),
     ] = None
@@ -150,7 +149,7 @@ class ScaleSettings(Section, frozen=True):
     match_blur: Annotated[
         Auto,
         about(
-            "Whether the sharper image is blurred like the other before they are subtracted; auto"
+            "Whether the sharper image is blurred like the other before they are subtracted. auto"
             " does where they differ in focus and it makes the residuals of held-out blocks "
             "smaller."
         ),

@@ -21,10 +21,8 @@ from unglow.photometry.gain.linear import REGIONS, STUDENT, regions_of
 from unglow.photometry.gain.without_signal import first_shares, weigh
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from unglow.core.arrays import Bools, Floats
 
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
 
 LEAST = 400
 """Fewer cells say nothing."""
@@ -44,7 +42,7 @@ _NOISE_ERROR = 0.3
 """The noise of a background is believed to this part of it."""
 _BIAS, _CALM_BIAS = 0.004, 0.0001
 """Error of a gain, as a part of all of them, that signal too faint to be seen may cause where all
-cells count, and where calm ones do: the intervals of `benchmarks/stack.py` then hold the truth."""
+cells count, and where calm ones do: intervals of phantoms of 8 cycles then hold the truth."""
 _OFFSET_BIAS = 0.1
 """Error of the offset, as a part of the scatter, that such signal may cause."""
 _LEAST_NOISE = 0.1
@@ -173,7 +171,7 @@ def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> Several
     )
 
 
-def _find_section(backgrounds: Floats) -> Flags:
+def _find_section(backgrounds: Floats) -> Bools:
     """Return which cells are brighter than glass; all if too few are.
 
     Faint signal all over the section would count as background against glass.
@@ -184,7 +182,7 @@ def _find_section(backgrounds: Floats) -> Flags:
     return on if np.count_nonzero(on) >= LEAST else np.ones(len(on), bool)
 
 
-def _find_calm(scaled: Floats, xy: Floats) -> Flags:
+def _find_calm(scaled: Floats, xy: Floats) -> Bools:
     """Return which cells have neighbours that are near the line together, (N,).
 
     Signal reaches over several cells, so what is too faint to be seen in one shows next to it. The
@@ -252,7 +250,7 @@ class _State:
     weights: Floats
     shares: Floats
 
-    def refine(self, centred: Floats, post: Floats, chosen: Flags, steps: int) -> _State:
+    def refine(self, centred: Floats, post: Floats, chosen: Bools, steps: int) -> _State:
         """Return the state after some steps with some of the cells, or when the line is still."""
         line, shares, scale = self.line, self.shares, np.append(centred.std(axis=0), 1.0)
         centred, post, variances = centred[chosen], post[chosen], self.variances[chosen]

@@ -25,14 +25,12 @@ from unglow.photometry.gain.robust import (
 from unglow.photometry.imaging import GainMap, legendre
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Bools, Floats
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.cells import Cells
     from unglow.photometry.gain.robust import Limits, State
     from unglow.photometry.imaging import NoiseModel
 
-    Floats = NDArray[np.float64]
 
 DEGREES = (2, 4)
 """Degrees in x and in y of the polynomials that are tried, one after the other."""
@@ -98,7 +96,7 @@ class _Fitted:
     gain: float
     shift: float
     basis: Floats
-    lit: NDArray[np.bool_]
+    lit: Bools
     normal: Floats
     state: State
     weights: Floats
@@ -240,7 +238,7 @@ def _measure_line(cells: Cells, limits: Limits, fitted: _Fitted) -> LinearFit:
     )
 
 
-def _even_out(cells: Cells) -> NDArray[np.bool_]:
+def _even_out(cells: Cells) -> Bools:
     """Say which cells are clearly brighter than the darkest, and so show what light there is."""
     low, high = np.quantile(cells.pre, (0.01, 0.95))
     return np.asarray(cells.pre > low + _LIT * (high - low))

@@ -12,8 +12,7 @@ from unglow.photometry.gain.scale import METHODS
 from unglow.photometry.imaging import ROUNDING
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from unglow.core.arrays import Floats, Ints
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.joint_histogram import JointStatistics
 
@@ -140,6 +139,6 @@ def _growth_above_pedestal(stats: JointStatistics) -> float | None:
     return slope if slope > 0 else None
 
 
-def _quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:
+def _quantile(values: Floats, counts: Ints, q: float) -> float:
     below = np.cumsum(counts)
     return float(values[np.searchsorted(below, q * below[-1])])

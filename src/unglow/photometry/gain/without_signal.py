@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from unglow.core.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 _FIRST, _LAST, _STEP = -8.0, 40.0, 0.02
 """Residuals are counted in steps from the first to the last; those beyond are in the ends."""

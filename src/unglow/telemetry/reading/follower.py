@@ -19,11 +19,14 @@ from unglow.core.files import open_file
 from unglow.telemetry.attempt_files import LONGEST_LINE, number_of, run_files
 from unglow.telemetry.jsonl import (
     SUFFIX,
+    mapping,
     moment,
     number,
     parse_line,
     parse_rows,
+    read_as,
     strings,
+    text,
     texts,
     threads,
     unix_time,
@@ -37,10 +40,10 @@ from unglow.telemetry.reading.records import (
     Message,
     Planned,
     RunRecord,
+    Samples,
     Stall,
     Step,
 )
-from unglow.telemetry.reading.samples import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,7 +129,7 @@ class Follower:
     def open_heads(self) -> list[Line]:
         """First lines of all runs and attempts that have not said how they ended."""
         runs = [run.fields for run in self.runs if run.outcome is None]
-        return runs + [attempt.fields for attempt in self.attempts if attempt.end is None]
+        return runs + [attempt.fields for attempt in self.attempts if attempt.ending is None]
 
 
 @dataclass(slots=True)
@@ -156,13 +159,13 @@ class _File:
                     complete, newline, rest = (rest + chunk).rpartition(b"\n")
                     if newline:
                         self._offset += len(complete) + 1
-                        self._take(complete.split(b"\n"))
+                        self._parse(complete.split(b"\n"))
                         changed = True
         except OSError:  # it may go away, or a network drive not answer: another time
             return changed
         return changed
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _parse(self, lines: list[bytes]) -> None:
         raise NotImplementedError
 
 
@@ -173,16 +176,16 @@ class _AttemptFile(_File):
     record: Attempt | None = None
     _steps: dict[int, Step] = field(default_factory=dict)
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _parse(self, lines: list[bytes]) -> None:
         stalls = [] if self.record is None else list(self.record.stalls)
         changes: dict[str, Any] = {}
-        for text in lines:
-            line = parse_line(text) if text.startswith(b"{") else None
+        for one in lines:
+            line = parse_line(one) if one.startswith(b"{") else None
             if not isinstance(line, dict):
                 continue
             kind, t = line.get("kind"), moment(line.get("t"))
             if kind == "attempt" and self.record is None:
-                self.record = _attempt(self.id, line)
+                self.record = _attempt(self.path, self.id, line)
             elif kind == "step":
                 self._step(line, t)
             elif kind == "stall":
@@ -191,16 +194,19 @@ class _AttemptFile(_File):
                 changes |= {key: number(line.get(key)) for key in ("done", "of")}
                 changes["unit"] = str(line.get("unit") or "")
             elif kind == "end":
-                changes["end"] = End.from_line(line)
+                changes["ending"] = End.from_line(line)
                 self._ended = True
         if self.record is None:
             return
-        rows = [text for text in lines if text.startswith(b"[")]
+        rows = [one for one in lines if one.startswith(b"[")]
         if rows:
             read = Samples.from_rows(strings(self.record.fields.get("columns")), parse_rows(rows))
             changes["samples"] = self.record.samples.join(read).thin()
         changes |= {"steps": tuple(self._steps.values()), "stalls": tuple(stalls)}
-        self.record = replace(self.record, **changes)
+        now = replace(self.record, **changes)
+        # one that is not over lasts to the end, or until the job was heard of
+        last = (s if s.over else _end_stall(s, now.seconds) for s in stalls)
+        self.record = replace(now, stalls=tuple(last))
 
     @staticmethod
     def _stall(line: Line, t: float, stalls: list[Stall]) -> None:
@@ -209,8 +215,7 @@ class _AttemptFile(_File):
         if over and stalls and not stalls[-1].over:
             first = stalls.pop()
             t = first.t - first.seconds + seconds  # as it began, whenever its end was noticed
-        words = {key: str(line.get(key) or "") for key in ("reason", "message", "helps")}
-        stalls.append(Stall(t, seconds, over=over is not False, **words))
+        stalls.append(read_as(Stall, line, t=t, over=over is not False))
 
     def _step(self, line: Line, t: float) -> None:
         key = whole_number(line.get("id"))
@@ -224,24 +229,25 @@ class _AttemptFile(_File):
             self._steps[key] = replace(started, end=t)
 
 
-def _attempt(name: str, line: Line) -> Attempt:
+def _end_stall(stall: Stall, t: float) -> Stall:
+    return replace(stall, t=t, seconds=stall.seconds + t - stall.t)
+
+
+def _attempt(path: Path, name: str, line: Line) -> Attempt:
     stage = name.split("/")[-2]
-    return Attempt(
+    return read_as(
+        Attempt,
+        line,
         id=name,
         stage=stage,
-        rule=str(line.get("rule", stage)),
-        wildcards=texts(line.get("wildcards")),
+        rule=text(line.get("rule", stage)),
         number=whole_number(line.get("attempt")) or 1,
-        host=str(line.get("host", "")),
         wall=unix_time(line.get("wall")),
         clock=_clock(line),
-        declared_mb=number(line.get("declared_mb")),
         threads=threads(line.get("threads")),
-        limit_s=number(line.get("limit_s")),
-        log=str(line.get("log") or ""),
         fields=line,
-        samples=Samples.none(),
-        run=str(line.get("run") or ""),
+        samples=Samples.empty(),
+        file=path,
     )
 
 
@@ -254,7 +260,7 @@ class _RunFile(_File):
     _jobs: dict[int, Job] = field(default_factory=dict)
     _messages: list[Message] = field(default_factory=list)
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _parse(self, lines: list[bytes]) -> None:
         changes: dict[str, Any] = {}
         seen = 0.0
         for line in (line for line in map(parse_line, lines) if isinstance(line, dict)):
@@ -277,8 +283,7 @@ class _RunFile(_File):
         """Take in a line; return what it changes of the record itself."""
         kind = line.get("kind")
         if kind == "total":
-            jobs = line.get("jobs")
-            counts = jobs if isinstance(jobs, dict) else {}
+            counts = mapping(line.get("jobs"))
             self._totals |= {str(rule): whole_number(n) for rule, n in counts.items()}
         elif kind == "plan":
             return {"plan": _plan(line.get("jobs"))}
@@ -287,8 +292,7 @@ class _RunFile(_File):
         elif kind == "state":
             self._state(line, t)
         elif kind == "message":
-            level, text = str(line.get("level", "error")), str(line.get("text", ""))
-            self._messages.append(Message(t, level, text))
+            self._messages.append(read_as(Message, line))
         elif kind == "end":
             self._ended = True
             return {"outcome": str(line.get("outcome") or "failed")}
@@ -298,19 +302,13 @@ class _RunFile(_File):
         key = whole_number(line.get("jobid"))
         known = self._jobs.get(key)
         before = known.events if known is not None else ()
-        resources = line.get("resources")
-        self._jobs[key] = Job(
+        self._jobs[key] = read_as(
+            Job,
+            line,
             jobid=key,
-            rule=str(line.get("rule", "")),
-            wildcards=texts(line.get("wildcards")),
-            reason=str(line.get("reason") or ""),
             threads=threads(line.get("threads")),
-            resources=resources if isinstance(resources, dict) else {},
             local=bool(line.get("local", True)),
-            input=strings(line.get("input")),
-            output=strings(line.get("output")),
-            log=strings(line.get("log")),
-            events=(*before, (t, str(line.get("state") or "queued"))),
+            events=(*before, (t, text(line.get("state")) or "queued")),
             losses=known.losses if known is not None else {},
         )
 
@@ -327,13 +325,8 @@ class _RunFile(_File):
 
 
 def _run(name: str, line: Line) -> RunRecord:
-    return RunRecord(
-        id=name,
-        host=str(line.get("host", "")),
-        wall=unix_time(line.get("wall")),
-        clock=_clock(line),
-        fields=line,
-    )
+    wall, clock = unix_time(line.get("wall")), _clock(line)
+    return read_as(RunRecord, line, id=name, wall=wall, clock=clock, fields=line)
 
 
 def _plan(jobs: object) -> tuple[Planned, ...]:

@@ -20,8 +20,7 @@ from unglow.core.digests import OF_RUN
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.plan import Machine, boots, outcome_of_attempt, outcome_of_run
-from unglow.telemetry.reading.records import RUNNING, Attempt, Job, JobKey, Placed, RunRecord
-from unglow.telemetry.reading.samples import ROUNDED_MB
+from unglow.telemetry.reading.records import ROUNDED_MB, RUNNING, Attempt, Job, JobKey, RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +52,7 @@ class RunHistory:
 
     run: RunRecord
     outcome: str
-    attempts: tuple[Placed, ...]
+    attempts: tuple[Attempt, ...]
     seconds: float
     shifts: Mapping[str, float]
 
@@ -82,9 +81,9 @@ class RunHistory:
         """Names of the rows that attempts are drawn on: cores, by host where there are several."""
         last: dict[str, tuple[int, int]] = {}
         for a in self.attempts:
-            first, end = last.get(a.attempt.host, (a.slot, 0))
-            rows = a.slot + a.attempt.threads
-            last[a.attempt.host] = min(first, a.slot), max(end, rows)
+            first, end = last.get(a.host, (a.slot, 0))
+            rows = a.slot + a.threads
+            last[a.host] = min(first, a.slot), max(end, rows)
         names = [(f"{host} " if len(last) > 1 else "", *span) for host, span in last.items()]
         spans = sorted(names, key=lambda name: name[1])
         return tuple(f"{name}{n + 1}" for name, first, end in spans for n in range(end - first))
@@ -95,11 +94,6 @@ class History:
     """All runs of a results directory, the oldest first."""
 
     runs: tuple[RunHistory, ...]
-
-    @cached_property
-    def last_attempts(self) -> Mapping[JobKey, Placed]:
-        """Last attempt at each job."""
-        return {a.attempt.job: a for h in self.runs for a in h.attempts}
 
     @classmethod
     def read(cls, results: Path, machine: Machine | None = None) -> History:
@@ -115,12 +109,14 @@ class History:
     def last_work(self) -> RunHistory | None:
         """The last run that works or did more than sum up what was there; else the last of all."""
         for h in reversed(self.runs):
-            if h.outcome == RUNNING or any(a.attempt.stage not in OF_RUN for a in h.attempts):
+            if h.outcome == RUNNING or any(a.stage not in OF_RUN for a in h.attempts):
                 return h
         return self.last
 
 
-def follow(follower: Follower, machine: Machine, known: dict[str, Placed] | None = None) -> History:
+def follow(
+    follower: Follower, machine: Machine, known: dict[str, Attempt] | None = None
+) -> History:
     """Read what is new of a results directory and join it (`join`).
 
     A job may end between the reading of its record and the look for its process, so the record of
@@ -136,7 +132,7 @@ def join(
     runs: Sequence[RunRecord],
     attempts: Iterable[Attempt],
     machine: Machine,
-    known: dict[str, Placed] | None = None,
+    known: dict[str, Attempt] | None = None,
 ) -> History:
     """Put each attempt into the run that it belongs to; runs the oldest first.
 
@@ -152,7 +148,7 @@ def join(
     histories = [_history(r, members[r.id], jobs[r.id], machine, known) for r in runs]
     if UNRECORDED in members:
         histories.append(_group_unrecorded(members[UNRECORDED], machine))
-    known.update({a.attempt.id: a for h in histories for a in h.attempts})
+    known.update({a.id: a for h in histories for a in h.attempts})
     return History(tuple(sorted(histories, key=lambda h: h.run.wall)))
 
 
@@ -161,43 +157,50 @@ def _history(
     attempts: Sequence[Attempt],
     jobs: Mapping[JobKey, Job],
     machine: Machine,
-    known: Mapping[str, Placed],
+    known: Mapping[str, Attempt],
 ) -> RunHistory:
     outcome = outcome_of_run(run, machine)
     kept, new = [], []
     for attempt in attempts:
-        job, before = jobs.get(attempt.job), known.get(attempt.id)
+        job, before = jobs.get(attempt.key), known.get(attempt.id)
         is_here = boots(attempt.fields) == boots(run.fields)
-        if before and before.attempt is attempt and before.job is job and attempt.end and is_here:
-            kept.append(before)
+        if before and before.job is job and is_here and before.ending and attempt.ending:
+            kept.append(before)  # nothing is read behind an end
             continue
         start = attempt.wall - run.wall
         if is_here and math.isfinite(by_clock := attempt.clock - run.clock):
             start = by_clock
-        ended = outcome_of_attempt(attempt, (run, outcome), job, machine)
-        new.append(Placed(attempt, job, start, start + attempt.seconds, ended))
+        of_run = (run, outcome) if run.id != UNRECORDED else None
+        ended = outcome_of_attempt(attempt, of_run, job, machine)
+        end = start + attempt.seconds
+        new.append(replace(attempt, job=job, start=start, end=end, outcome=ended))
     shifts = _shifts(new, run)
-    placed = kept + [_add_launch(_shift(a, shifts)) for a in new]
-    going = outcome == RUNNING or machine.asks(run)
+    placed = _give_slots(kept + [_add_launch(_shift(a, shifts)) for a in new])
+    placed = tuple(_keep(known.get(a.id), a) for a in placed)
+    going = outcome == RUNNING or machine.runs_here(run)
     now = machine.now - run.wall if going and run.outcome is None else 0.0
     seconds = max([run.seen, now, *(a.end for a in placed)])
-    return RunHistory(run, outcome, _give_slots(placed), seconds, shifts)
+    return RunHistory(run, outcome, placed, seconds, shifts)
+
+
+def _keep(before: Attempt | None, a: Attempt) -> Attempt:
+    """Return an attempt that has ended as it was placed before, if that is where it is now."""
+    names = ("ending", "job", "start", "end", "outcome", "slot", "launched")
+    if before is None or a.ending is None:
+        return a
+    return before if all(getattr(before, k) == getattr(a, k) for k in names) else a
 
 
 def _group_unrecorded(attempts: Sequence[Attempt], machine: Machine) -> RunHistory:
     """Return a history of attempts whose run left no file."""
     start_of_all = min(attempt.wall for attempt in attempts)
-    run = RunRecord(UNRECORDED, "", start_of_all, math.nan, {}, outcome=UNRECORDED)
-    placed = []
-    for attempt in attempts:
-        start = attempt.wall - start_of_all
-        ended = outcome_of_attempt(attempt, None, None, machine)
-        placed.append(Placed(attempt, None, start, start + attempt.seconds, ended))
-    outcome = RUNNING if any(a.outcome == RUNNING for a in placed) else UNRECORDED
-    return RunHistory(run, outcome, _give_slots(placed), max(a.end for a in placed), {})
+    run = RunRecord(UNRECORDED, start_of_all, math.nan, {}, outcome=UNRECORDED)
+    history = _history(run, attempts, {}, machine, {})
+    going = any(a.outcome == RUNNING for a in history.attempts)
+    return replace(history, outcome=RUNNING) if going else history
 
 
-def _shifts(placed: Iterable[Placed], run: RunRecord) -> dict[str, float]:
+def _shifts(placed: Iterable[Attempt], run: RunRecord) -> dict[str, float]:
     """Return corrections of the times of other machines, s, where they are not 0.
 
     An attempt is between the start of its job and the end that Snakemake saw. The shift is the
@@ -205,15 +208,15 @@ def _shifts(placed: Iterable[Placed], run: RunRecord) -> dict[str, float]:
     """
     bounds: dict[str, tuple[float, float]] = {}
     for a in placed:
-        if a.job is None or boots(a.attempt.fields) == boots(run.fields):
+        if a.job is None or boots(a.fields) == boots(run.fields):
             continue
-        started, ended = a.job.when("started"), a.job.when("finished", "failed")
-        low, high = bounds.get(a.attempt.host, (-math.inf, math.inf))
+        started, ended = a.job.list_times("started"), a.job.list_times("finished", "failed")
+        low, high = bounds.get(a.host, (-math.inf, math.inf))
         if started:
             low = max(low, min(started) - a.start)
-        if ended and a.attempt.end is not None:
+        if ended and a.ending is not None:
             high = min(high, max(ended) - a.end)
-        bounds[a.attempt.host] = low, high
+        bounds[a.host] = low, high
     shifts = {}
     for host, (low, high) in bounds.items():
         shift = (low + high) / 2 if low > high else min(max(0.0, low), high)
@@ -222,27 +225,27 @@ def _shifts(placed: Iterable[Placed], run: RunRecord) -> dict[str, float]:
     return shifts
 
 
-def _shift(a: Placed, shifts: Mapping[str, float]) -> Placed:
-    shift = shifts.get(a.attempt.host)
+def _shift(a: Attempt, shifts: Mapping[str, float]) -> Attempt:
+    shift = shifts.get(a.host)
     return replace(a, start=a.start + shift, end=a.end + shift) if shift else a
 
 
-def _add_launch(a: Placed) -> Placed:
+def _add_launch(a: Attempt) -> Attempt:
     """Add when Snakemake started the job of an attempt."""
-    starts = a.job.when("started") if a.job is not None else ()
+    starts = a.job.list_times("started") if a.job is not None else ()
     return replace(a, launched=max((t for t in starts if t <= a.start + _SOON_S), default=None))
 
 
-def _give_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
+def _give_slots(placed: Iterable[Attempt]) -> tuple[Attempt, ...]:
     """Give each attempt the lowest rows, one for each thread, that are free while it runs.
 
     Each host has rows of its own, below those of the hosts that came before it.
     """
     free: dict[str, list[float]] = {}  # until when each row of a host is taken
     slots = []
-    for a in sorted(placed, key=lambda a: (a.start, a.attempt.id)):
-        taken = free.setdefault(a.attempt.host, [])
-        rows = a.attempt.threads
+    for a in sorted(placed, key=lambda a: (a.start, a.id)):
+        taken = free.setdefault(a.host, [])
+        rows = a.threads
         slot = next(
             (s for s in range(len(taken)) if all(t <= a.start for t in taken[s : s + rows])),
             len(taken),
@@ -252,11 +255,11 @@ def _give_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
         slots.append((a, slot))
     counts = [len(taken) for taken in free.values()]
     above = dict(zip(free, itertools.accumulate(counts, initial=0), strict=False))
-    rows_of = ((a, slot + above[a.attempt.host]) for a, slot in slots)
+    rows_of = ((a, slot + above[a.host]) for a, slot in slots)
     return tuple(a if a.slot == slot else replace(a, slot=slot) for a, slot in rows_of)
 
 
-def sum_memory(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def sum_memory(placed: Iterable[Attempt]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the memory of all jobs together, at each time that one of them was measured.
 
     It is the sum of their proportional sets (PSS), in which pages that several processes share
@@ -274,17 +277,17 @@ def sum_memory(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[n
     return t, np.fmax(mb, np.concatenate([least for _, _, least in parts])[order])
 
 
-def _memory_of(a: Placed) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _memory_of(a: Attempt) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return times of measurements and end, growth of memory at them, and its least values.
 
     The last is the memory of a single process, NaN where that is not known; the peak that was
     reported at the end is there as well, with the last sample.
     """
-    samples = a.attempt.samples
+    samples = a.samples
     shared_once, least = samples.shared_once, np.append(samples.largest, np.nan)
     last = np.maximum.accumulate(np.where(np.isnan(shared_once), -1, np.arange(len(samples))))
     held = np.where(last >= 0, shared_once[last], 0.0) if len(samples) else shared_once
-    peak = a.attempt.peak_mb
+    peak = a.peak_mb
     most = np.fmax(least[:-1], shared_once)
     if peak is not None and not np.any(most >= peak - ROUNDED_MB):
         least[max(0, len(samples) - 1)] = peak
@@ -295,9 +298,9 @@ def _memory_of(a: Placed) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
     )
 
 
-def sum_declared(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def sum_declared(placed: Iterable[Attempt]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the memory that all jobs together had declared: times, s, and MB from each on."""
-    declared = [(a.start, a.end, a.attempt.declared_mb) for a in placed if a.attempt.declared_mb]
+    declared = [(a.start, a.end, a.declared_mb) for a in placed if a.declared_mb]
     times = [np.array([start, end]) for start, end, _ in declared]
     return _sum_steps(times, [np.array([mb, -mb]) for _, _, mb in declared])[:2]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from unglow.core.files import resolve_links, tail
 from unglow.core.levels import name_of
 from unglow.telemetry.attempt_files import RUNS
+from unglow.telemetry.jsonl import MEMORY
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.pairs import suggest_help
 from unglow.telemetry.reading.plan import KILLED, LOST
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unglow.telemetry.reading.history import History, RunHistory
-    from unglow.telemetry.reading.records import Job, Placed, Stall
+    from unglow.telemetry.reading.records import Attempt, Job, Stall
     from unglow.telemetry.reading.totals import Leftovers
 
 
@@ -74,7 +75,9 @@ def _directories(h: RunHistory, results: Path) -> Iterator[Path]:
         return
 
 
-TAIL_LINES, TAIL_BYTES = 40, 8192
+TAIL_BYTES = 65536
+"""End of a log that is read, bytes, unless less is asked for."""
+_TAIL_LINES, _TAIL_BYTES = 40, 8192
 STALL, NOT_STARTED, RUN_KILLED, LEAK = "stall", "not_started", "run_killed", "leak"
 # A log that was written later than this after an attempt's end, s, is of another attempt.
 _SAME_LOG_S = 30.0
@@ -91,6 +94,54 @@ _SENTENCES = {
     "Snakemake); run again.",
     LOST: "Its machine was restarted or does not answer; run again.",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The end of a log.
+
+    Attributes
+    ----------
+    name
+        As the attempt names it; empty if there is no such attempt.
+    text
+        Its end, from the start of a line on.
+    note
+        Why there is no text, or a warning about it; empty for none.
+    """
+
+    name: str
+    text: str = ""
+    note: str = ""
+
+
+def log_of(history: History, results: Path, attempt: str) -> Log:
+    """Return the log of an attempt, given its id; only logs of these results are read."""
+    placed = ((h, a) for h in history.runs for a in h.attempts if a.id == attempt)
+    found = next(placed, None)
+    return read_log(*found, results) if found else Log("", note="There is no such attempt.")
+
+
+def read_log(h: RunHistory, a: Attempt, results: Path, most: int = TAIL_BYTES) -> Log:
+    """Return the last ``most`` bytes of the log of an attempt of a run."""
+    name = a.log
+    if not name:
+        return Log("", note="This attempt has no log.")
+    files = log_files(name, h, results)
+    if not files:
+        return Log(name, note="It is none of the logs of these results, and is not shown.")
+    path = next((path for path in files if path.is_file()), None)
+    if path is None:
+        return Log(name, note="It is not there any more.")
+    try:
+        text, about = tail(path, most), path.stat()
+    except OSError as error:
+        return Log(name, note=f"It cannot be read ({error.strerror}).")
+    if about.st_size > most:
+        text = text.partition("\n")[2]
+    over = a.ending is not None
+    later = over and about.st_mtime > a.wall + a.seconds + _SAME_LOG_S
+    return Log(name, text, "A later attempt has written over it." if later else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,22 +204,24 @@ def incidents(
         Rows of the summary.
     """
     attempts = [(h, a) for h in history.runs for a in h.attempts]
-    last = {a.attempt.job: a for _, a in attempts}
-    fixed_at = {a.attempt.job: a.start + h.run.wall for h, a in attempts if a.outcome == ENDED_WELL}
+    last = {a.key: a for _, a in attempts}
+    fixed_at = {a.key: a.start + h.run.wall for h, a in attempts if a.outcome == ENDED_WELL}
     well = max((h.run.wall for h in history.runs if h.outcome == ENDED_WELL), default=0.0)
     going = history.last is not None and history.last.outcome == RUNNING
     statuses = ("failed", "skipped") if going else ("failed", "skipped", "incomplete")
     failed = list(_describe_pairs((r for r in pairs if r.get("status") in statuses), results))
     others = []
     for h, a in attempts:
-        repeated = failed and (a.attempt.stage, a.outcome) == _VERDICT
-        fixed = fixed_at.get(a.attempt.job, 0.0) > h.run.wall + a.start
+        repeated = failed and (a.stage, a.outcome) == _VERDICT
+        fixed = fixed_at.get(a.key, 0.0) > h.run.wall + a.start
         if a.outcome not in (ENDED_WELL, RUNNING) and not repeated and not fixed:
             incident = _describe_attempt(h, a)
-            if last[a.attempt.job] is a:  # else its log was overwritten
-                incident = replace(incident, tail=_tail(h, a, results))
+            if last[a.key] is a:  # else its log was overwritten
+                log = read_log(h, a, results, _TAIL_BYTES)
+                lines = log.text.splitlines()[-_TAIL_LINES:]
+                incident = replace(incident, tail=None if log.note else "\n".join(lines))
             others.append(incident)
-        others += [_describe_stall(h, a, stall) for stall in a.attempt.complete_stalls]
+        others += [_describe_stall(h, a, stall) for stall in a.stalls]
     for h in history.runs:
         others += list(_find_lost_jobs(h))
         others += [_describe_leak(h, left) for left in list_leftovers(h) if left.leaks]
@@ -178,50 +231,42 @@ def incidents(
     return [*failed, *others]
 
 
-def _describe_attempt(h: RunHistory, a: Placed) -> Incident:
-    attempt, end = a.attempt, a.attempt.end
+def _describe_attempt(h: RunHistory, a: Attempt) -> Incident:
+    end = a.ending
     numbers = {
-        "peak_mb": attempt.peak_mb,
-        "declared_mb": attempt.declared_mb,
+        "peak_mb": a.peak_mb,
+        "declared_mb": a.declared_mb,
         "needed_mb": end.needed_mb if end is not None else None,
-        "seconds": attempt.seconds,
+        "seconds": a.seconds,
         "signal": float(end.signal) if end is not None and end.signal else None,
-        "number": float(attempt.number),
+        "number": float(a.number),
     }
-    return Incident(
-        kind="attempt",
-        cause=a.outcome,
-        wall=attempt.wall + attempt.seconds,
-        title=attempt.title,
-        message=_message(a),
-        remedy=end.remedy if end is not None else "",
-        run=h.run.id,
-        attempt=attempt.id,
-        numbers={key: value for key, value in numbers.items() if value is not None},
-        log=attempt.log,
-    )
+    known = {key: value for key, value in numbers.items() if value is not None}
+    about = (a.outcome, a.wall + a.seconds, a.title, _message(a), a.remedy)
+    return Incident("attempt", *about, run=h.run.id, attempt=a.id, numbers=known, log=a.log)
 
 
-def _message(a: Placed) -> str:
-    end = a.attempt.end
+def _message(a: Attempt) -> str:
+    end = a.ending
     if end is None:
-        loss = a.job.losses.get(a.attempt.number) if a.job is not None else None
+        loss = a.job.losses.get(a.number) if a.job is not None else None
         return loss.message if loss is not None else _SENTENCES.get(a.outcome, "")
     return f"{_REPEATED} {end.message}" if end.more.get("repeated") else end.message
 
 
-def _describe_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
+def _describe_stall(h: RunHistory, a: Attempt, stall: Stall) -> Incident:
+    idle = "" if stall.reason == MEMORY else _IDLE.format(stall.seconds)
     return Incident(
         kind="stall",
         cause=STALL,
-        wall=a.attempt.wall + stall.t - stall.seconds,
-        title=a.attempt.title,
-        message=" ".join((_IDLE.format(stall.seconds), _sentence(stall.message))).strip(),
+        wall=a.wall + stall.t - stall.seconds,
+        title=a.title,
+        message=" ".join(filter(None, (idle, _sentence(stall.message)))),
         helps=_sentence(stall.helps),
         run=h.run.id,
-        attempt=a.attempt.id,
-        numbers={"seconds": stall.seconds, "number": float(a.attempt.number)},
-        log=a.attempt.log,
+        attempt=a.id,
+        numbers={"seconds": stall.seconds, "number": float(a.number)},
+        log=a.log,
     )
 
 
@@ -237,52 +282,45 @@ def _describe_leak(h: RunHistory, left: Leftovers) -> Incident:
         cause=LEAK,
         wall=h.run.wall + a.end,
         title=left.host,
-        message=f"Finished jobs left behind {' and '.join(kinds)}, most by {a.attempt.title}.",
+        message=f"Finished jobs left behind {' and '.join(kinds)}, most by {a.title}.",
         helps=_LEAK_HELPS,
         run=h.run.id,
-        attempt=a.attempt.id,
+        attempt=a.id,
         numbers={"left_mb": left.files_mb + left.processes_mb},
     )
 
 
 def _sentence(words: str) -> str:
-    """Return words as a sentence of their own; those of older versions are one."""
-    return words and f"{words[0].upper()}{words[1:].removesuffix('.')}."
+    """Return words as a sentence of their own."""
+    return words and f"{words[0].upper()}{words[1:]}."
 
 
 def _find_lost_jobs(h: RunHistory) -> Iterator[Incident]:
     """Yield jobs that failed before an attempt started: no environment, no node."""
-    tries: dict[int, list[Placed]] = {}
+    tries: dict[int, list[Attempt]] = {}
     for a in h.attempts:
         if a.job is not None:
             tries.setdefault(a.job.jobid, []).append(a)
     for job in h.run.jobs:
         own = tries.get(job.jobid, [])
-        well = [*job.when("finished"), *(a.end for a in own if a.outcome == ENDED_WELL)]
+        well = [*job.list_times("finished"), *(a.end for a in own if a.outcome == ENDED_WELL)]
         last_well = max(well, default=-1.0)
-        started_numbers = {a.attempt.number for a in own}
+        started_numbers = {a.number for a in own}
         for number, loss in job.losses.items():
             # its batch system ended it before its start
             if number not in started_numbers and last_well <= loss.t:
                 yield _describe_job(h, job, loss.t, loss.outcome, loss.message)
         lost = {loss.t for loss in job.losses.values()}
-        for t in (t for t in job.when("failed") if t not in lost and last_well <= t):
-            started = max((s for s in job.when("started") if s <= t), default=0.0)
+        for t in (t for t in job.list_times("failed") if t not in lost and last_well <= t):
+            started = max((s for s in job.list_times("started") if s <= t), default=0.0)
             if not any(started - 1 <= a.end and a.start <= t for a in own):
                 message = _error_near(h, t) or "Snakemake could not start it; see its log."
                 yield _describe_job(h, job, t, NOT_STARTED, message)
 
 
 def _describe_job(h: RunHistory, job: Job, t: float, cause: str, message: str) -> Incident:
-    return Incident(
-        kind="job",
-        cause=cause,
-        wall=h.run.wall + t,
-        title=job.title,
-        message=message,
-        run=h.run.id,
-        log=job.log[0] if job.log else "",
-    )
+    log = job.log[0] if job.log else ""
+    return Incident("job", cause, h.run.wall + t, job.title, message, run=h.run.id, log=log)
 
 
 def _error_near(h: RunHistory, t: float) -> str:
@@ -294,17 +332,20 @@ def _error_near(h: RunHistory, t: float) -> str:
 
 # Memory that is left, MB, below which it has probably run out.
 _NONE_LEFT_MB = 100.0
+# What the kernel kills at one lack of memory ends within this time, s.
+_AT_ONCE_S = 10.0
 
 
 def _describe_run(h: RunHistory, results: Path) -> Incident:
     message = "Snakemake was killed and could not tidy up; this command continues the run."
-    cut = (a.attempt for a in h.attempts if a.attempt.end is None)
+    cut = (a for a in h.attempts if a.ending is None)
     left = [attempt.samples.available[-1] for attempt in cut if len(attempt.samples)]
-    if left and min(left) < _NONE_LEFT_MB:
+    seen = f" ({min(left):.0f} MB were left)" if left and min(left) < _NONE_LEFT_MB else ""
+    last = (a for a in h.attempts if a.end > h.run.seen - _AT_ONCE_S)
+    if seen or any(a.outcome == "oom_killed" for a in last):  # the latter in a control group
         message = (
-            "Snakemake was killed, probably because memory ran out "
-            f"({min(left):.0f} MB were left): continue with fewer --cores, or with a smaller "
-            "--resources mem_mb."
+            f"Snakemake was killed, probably because memory ran out{seen}: continue with fewer "
+            "--cores, or with a smaller --resources mem_mb."
         )
     return Incident(
         kind="run",
@@ -332,17 +373,3 @@ def _describe_pairs(pairs: Iterable[Mapping[str, Any]], results: Path) -> Iterat
             message=str(row.get("reasons") or ""),
             helps=suggest_help(results, row) if row["status"] == "failed" else "",
         )
-
-
-def _tail(h: RunHistory, a: Placed, results: Path) -> str | None:
-    """Return the last lines of an attempt's log; None if it is gone or was written over."""
-    ended = a.attempt.wall + a.attempt.seconds
-    for path in (path for path in log_files(a.attempt.log, h, results) if path.is_file()):
-        try:
-            if abs(path.stat().st_mtime - ended) > _SAME_LOG_S:
-                return None
-            text = tail(path, TAIL_BYTES)
-        except OSError:
-            continue
-        return "\n".join(text.splitlines()[-TAIL_LINES:])
-    return None

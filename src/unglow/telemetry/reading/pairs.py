@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, names_of, place_of, variants_in
-from unglow.core.reasons import Reason, Sentence, helped_by_landmarks
+from unglow.core.levels import PAIR, RESULT_OF, VARIANT, names_of, place_of, variants_in
+from unglow.core.reasons import Reason, Sentence, can_landmarks_help
 from unglow.core.records import RecordError, read_record
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from unglow.telemetry.reading.history import History
-    from unglow.telemetry.reading.records import Attempt, Job, Placed, Planned
+    from unglow.telemetry.reading.records import Attempt, Job, Planned
 
 
 T = TypeVar("T")
@@ -33,9 +33,10 @@ _NO_FAULT = (ENDED_WELL, RUNNING, "interrupted", "superseded")
 _SHOWING = ("figures", "slide_figures", "export", "snr")
 
 
-def last_attempts(history: History) -> dict[tuple[str, str], list[Placed]]:
+def last_attempts(history: History) -> dict[tuple[str, str], list[Attempt]]:
     """Return the last attempt at each job of each pair (sample and dye)."""
-    return _group_by_pair((a.attempt.wildcards, a) for a in history.last_attempts.values())
+    last = {a.key: a for h in history.runs for a in h.attempts}
+    return _group_by_pair((a.wildcards, a) for a in last.values())
 
 
 class Work:
@@ -55,9 +56,9 @@ class Work:
             to_do = (j for j in run.plan if known[j.jobid] != plan.DONE)
             self._open = _group_by_pair((j.wildcards, j) for j in to_do)
 
-    def _own(self, names: Mapping[str, object]) -> list[Placed]:
+    def _select_attempts(self, names: Mapping[str, object]) -> list[Attempt]:
         attempts = select_pair(self._attempts, names)
-        return [a for a in attempts if works_for(a.attempt.wildcards, names)]
+        return [a for a in attempts if works_for(a.wildcards, names)]
 
     def remaining(self, names: Mapping[str, object]) -> list[str]:
         """Return the rules of jobs that the run still has to do before a pair's result is known.
@@ -68,10 +69,10 @@ class Work:
         rules = (j.rule for j in jobs if works_for(j.wildcards, names))
         return [rule for rule in rules if not rule.startswith(_SHOWING)]
 
-    def at(self, names: Mapping[str, object]) -> str:
+    def describe_running(self, names: Mapping[str, object]) -> str:
         """Return the stages of a pair that run, and how much of each is done; empty for none."""
-        own = [a for a in self._own(names) if a.outcome == RUNNING]
-        stages = [describe_work(a.attempt) for a in own]
+        own = [a for a in self._select_attempts(names) if a.outcome == RUNNING]
+        stages = [describe_work(a) for a in own]
         # and jobs of which no attempt is heard of yet, or any more
         heard = {a.job.jobid for a in own if a.job is not None}
         stages += [
@@ -94,14 +95,14 @@ class Work:
         ``running`` and its stages, ``incomplete`` (a fault of machine or program) and a sentence,
         or ``waiting`` and nothing.
         """
-        if stages := self.at(names):
+        if stages := self.describe_running(names):
             return RUNNING, stages
-        stopped = [a for a in self._own(names) if self._is_stopped(a)]
+        stopped = [a for a in self._select_attempts(names) if self._is_stopped(a)]
         if stopped:
-            return STOPPED, sentence_of(max(stopped, key=lambda a: a.attempt.wall))
+            return STOPPED, sentence_of(max(stopped, key=lambda a: a.wall))
         return WAITING, ""
 
-    def _is_stopped(self, a: Placed) -> bool:
+    def _is_stopped(self, a: Attempt) -> bool:
         """Whether an attempt of the last run has failed, and is not about to be tried again."""
         last = self._last
         if last is None or a.outcome in _NO_FAULT or a not in self._of_last:
@@ -140,20 +141,17 @@ def works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool
 
 def describe_work(attempt: Attempt) -> str:
     """Return the stage of an attempt and how much of it is done: ``register 45 %``."""
-    if not attempt.of or attempt.done is None:
-        return attempt.stage
-    return f"{attempt.stage} {100 * min(1.0, attempt.done / attempt.of):.0f} %"
+    done = attempt.share
+    return attempt.stage if done is None else f"{attempt.stage} {100 * done:.0f} %"
 
 
-def sentence_of(a: Placed) -> str:
+def sentence_of(a: Attempt) -> str:
     """Return stage and message of an attempt, or else how it ended."""
-    end = a.attempt.end
-    message = end.message if end is not None and end.message else a.outcome.replace("_", " ")
-    return f"{a.attempt.stage}: {message}"
+    return f"{a.stage}: {a.message or a.outcome.replace('_', ' ')}"
 
 
-# Files that may say it; the first one counts.
-_FILES = tuple(RESULT_OF[level] for level in ("ingestion", "registration", "subtraction"))
+# Levels whose files may say it; the first one counts.
+_LEVELS = ("ingestion", "registration", "subtraction")
 
 _USABLE = ("ok", "suspect")
 
@@ -172,42 +170,10 @@ def first_reasons(paths: Iterable[Path]) -> str | None:
     return next((reasons for path in paths if (reasons := reasons_of(path)) is not None), None)
 
 
-def find_failed_pairs(results: Path, pairs: object) -> list[dict[str, Any]]:
-    """Return a row like those of the summary for each pair and variant that has failed so far.
-
-    Parameters
-    ----------
-    results
-        The results directory.
-    pairs
-        Sample and dye of each, as in the head of a run.
-
-    Returns
-    -------
-    Sample, dye, variant, status and reasons; ``wall`` is when the file was written, Unix time, s.
-    """
-    listed = pairs if isinstance(pairs, list) else []
-    names = [pair for pair in listed if isinstance(pair, list) and len(pair) == 2]
-    return [row for sample, dye in names for row in _failed(results, str(sample), str(dye))]
-
-
-def _failed(results: Path, sample: str, dye: str) -> Iterator[dict[str, Any]]:
-    places = [*variants_in(results / sample / dye)]
-    failed: list[Path] = []
-    for name in _FILES:
-        for place, variant in places:
-            reasons = reasons_of(place / name)
-            if reasons is None or any(place.is_relative_to(above) for above in failed):
-                continue
-            failed.append(place)
-            names = dict.fromkeys(LEVELS, "") | {"sample": sample, "dye": dye} | variant
-            wall = (place / name).stat().st_mtime
-            yield {**names, "status": "failed", "reasons": reasons, "wall": wall}
-
-
-def covers(failed: tuple[str, ...], row: tuple[str, ...]) -> bool:
-    """Whether names of what failed are those of a row, or of all variants of it."""
-    return all(a in ("", b) for a, b in zip(failed, row, strict=True))
+def find_refusal(results: Path, row: Mapping[str, Any]) -> Path | None:
+    """Return the file that says why a pair failed; None if none does."""
+    paths = (place_of(results, row, level) / RESULT_OF[level] for level in _LEVELS)
+    return next((path for path in paths if reasons_of(path) is not None), None)
 
 
 def suggest_help(results: Path, row: Mapping[str, Any]) -> str:
@@ -225,7 +191,7 @@ def suggest_help(results: Path, row: Mapping[str, Any]) -> str:
     refused = reasons_of(place_of(results, row, "ingestion") / RESULT_OF["ingestion"])
     if not sample or status != "failed" or refused:
         return ""
-    if not helped_by_landmarks(reasons):
+    if not can_landmarks_help(reasons):
         return next((one.help for one in reasons if isinstance(one, Reason)), "")
     others = [d for d in _list_registered(results / sample) if d != dye]
     by_dye = f", or take the map of {others[0]} (register: from: {others[0]})" if others else ""

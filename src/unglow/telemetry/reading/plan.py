@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from unglow.telemetry.reading.records import Attempt, Job, Placed, RunRecord
+    from unglow.telemetry.reading.records import Attempt, Job, RunRecord
 
 
 DONE, FAILED, SUBMITTED, READY, WAITING = "done", "failed", "submitted", "ready", "waiting"
 BLOCKED = "blocked"
 """States of a job, with `RUNNING`: submitted to a batch system; ready, but not started;
 waiting for other jobs; blocked by one that has failed."""
+_STATES = (DONE, RUNNING, FAILED, SUBMITTED, READY, WAITING, BLOCKED)
 # Number of rules that are named as those that others wait for.
 _NAMED = 2
 
@@ -71,12 +72,12 @@ class RuleProgress:
         return ", ".join(f"{n} {word}" for n, word in counts if n)
 
 
-def states(run: RunRecord, outcome: str, attempts: Iterable[Placed]) -> dict[int, str]:
+def states(run: RunRecord, outcome: str, attempts: Iterable[Attempt]) -> dict[int, str]:
     """Return the state of each job of a run, by its number: those of its plan, and any others."""
     if outcome == ENDED_WELL:
         return dict.fromkeys([*(j.jobid for j in run.plan), *(j.jobid for j in run.jobs)], DONE)
     over = outcome != RUNNING
-    last = {a.attempt.job: a for a in attempts}
+    last = {a.key: a for a in attempts}
     known = {job.jobid: _judge_reported(job, last.get(job.key), over=over) for job in run.jobs}
     # elsewhere, jobs of a group are handed over together
     started = {job.jobid for job in run.jobs if job.local}
@@ -91,11 +92,11 @@ def states(run: RunRecord, outcome: str, attempts: Iterable[Placed]) -> dict[int
     return known
 
 
-def _judge_reported(job: Job, last: Placed | None, *, over: bool) -> str:
+def _judge_reported(job: Job, last: Attempt | None, *, over: bool) -> str:
     """Return the state of a job that Snakemake has reported, given the last attempt at it."""
-    failures = len(job.when("failed"))
+    failures = len(job.list_times("failed"))
     # an attempt may end well, and Snakemake miss a file of it
-    ended_well = last and last.outcome == ENDED_WELL and last.attempt.number > failures
+    ended_well = last and last.outcome == ENDED_WELL and last.number > failures
     if ended_well or job.state == "finished":
         return DONE
     if job.state == "failed":
@@ -135,18 +136,9 @@ def group_by_rule(run: RunRecord, outcome: str, known: Mapping[int, str]) -> lis
 
 
 def _progress(rule: str, count: Counter[str], awaited: Counter[str]) -> RuleProgress:
-    return RuleProgress(
-        rule,
-        of=count.total(),
-        done=count[DONE],
-        running=count[RUNNING],
-        failed=count[FAILED],
-        submitted=count[SUBMITTED],
-        ready=count[READY],
-        waiting=count[WAITING],
-        blocked=count[BLOCKED],
-        waits_for=tuple(name for name, _ in awaited.most_common(_NAMED)),
-    )
+    waits_for = tuple(name for name, _ in awaited.most_common(_NAMED))
+    states = {state: count[state] for state in _STATES}
+    return RuleProgress(rule, of=count.total(), waits_for=waits_for, **states)
 
 
 SILENCE_S = 120.0
@@ -174,7 +166,7 @@ class Machine:
     ending: str | None = None
     _seen: dict[str, bool | None] = field(default_factory=dict, compare=False, repr=False)
 
-    def asks(self, run: RunRecord) -> bool:
+    def runs_here(self, run: RunRecord) -> bool:
         """Whether it is this very process that runs it."""
         return run.fields.get("pid") == os.getpid() and self.lives(run.fields) is True
 
@@ -217,7 +209,7 @@ def outcome_of_run(run: RunRecord, machine: Machine) -> str:
     """Return how a run ended, or ``running`` or ``killed``."""
     if run.outcome is not None:
         return run.outcome
-    if machine.ending is not None and machine.asks(run):
+    if machine.ending is not None and machine.runs_here(run):
         return machine.ending
     lives = machine.lives(run.fields)
     if lives is None:  # on another machine: as long as it was heard of lately
@@ -239,8 +231,8 @@ def outcome_of_attempt(
     machine
         Where this is asked.
     """
-    if attempt.end is not None:
-        return attempt.end.outcome
+    if attempt.ending is not None:
+        return attempt.ending.outcome
     if job is not None and attempt.number in job.losses:
         return job.losses[attempt.number].outcome
     lives = machine.lives(attempt.fields)
@@ -252,7 +244,7 @@ def outcome_of_attempt(
     if run is None:
         return LOST if silent else RUNNING
     started = attempt.wall - run[0].wall
-    failed = job is not None and any(t >= started for t in job.when("failed"))
+    failed = job is not None and any(t >= started for t in job.list_times("failed"))
     over = run[1] != RUNNING and (silent or run[0].outcome is not None)
     return LOST if failed or over else RUNNING
 

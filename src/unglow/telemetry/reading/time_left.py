@@ -1,17 +1,20 @@
 """Estimate of the time that a run still takes, with its uncertainty.
 
 What each job takes is what was expected of its rule, corrected by what this run has measured so
-far: the ratio of both, of few jobs drawn towards that of all rules. The rest of the work is shared
-among as many jobs at a time as run on average, and never takes less than its longest chain.
+far: the ratio of both, of few jobs drawn towards that of all rules. The rest of the plan is
+simulated on the cores and the memory of the run (on a batch system, on as many places as are
+taken), and takes as many times longer as what is done has taken, gaps between jobs included.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.rounding import duration
+from unglow.core.schedule import Task, simulate
 from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
@@ -20,16 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from unglow.telemetry.reading.history import RunHistory
-    from unglow.telemetry.reading.records import Placed
+    from unglow.telemetry.reading.records import Attempt
 
 # Number of measured jobs that expected times count as much as.
 _PRIOR_JOBS = 2.0
 # Relative standard errors: of expected times, where the record says nothing of theirs; of a single
-# job; of how many run at a time; and of all together at most. As the last jobs do not end at one
-# time, there is one of this part of the longest job to come.
-_OF_EXPECTED, _OF_JOB, _AT_A_TIME, _MOST_ERROR = 0.5, 0.5, 0.2, 1.0
+# job; of the schedule; and of all together at most. As the last jobs do not end at one time, there
+# is one of this part of the longest job to come.
+_OF_EXPECTED, _OF_JOB, _OF_SCHEDULE, _MOST_ERROR = 0.5, 0.5, 0.3, 1.0
 _OF_LAST = 0.7
-# The forecast of how many jobs run at a time counts as much as this share of its time.
+# The forecast counts as much as this share of its time.
 _PRIOR_SHARE = 0.1
 # A job that takes longer than expected still needs this share of the time that it has had.
 _OVERDUE = 0.1
@@ -74,7 +77,7 @@ def time_left(history: RunHistory, earlier: Iterable[RunHistory] = ()) -> Left |
     ``earlier`` are other runs of the same directory: their times are expected, where the record of
     the run holds no forecast.
     """
-    if history.outcome != RUNNING or not history.run.totals:
+    if history.outcome != RUNNING or not history.run.plan:
         return None
     forecast = _Forecast.build(history, earlier)
     if forecast is None:
@@ -82,22 +85,20 @@ def time_left(history: RunHistory, earlier: Iterable[RunHistory] = ()) -> Left |
     measured = _times(history.attempts)
     of_job = forecast.correct(measured, {row.rule for row in history.rules})
     running = _running(history, of_job)
-    to_come = [
-        of_job[row.rule]
-        for row in history.rules
-        for _ in range(row.ready + row.submitted + row.waiting)
-    ]
-    times = [*to_come, *running.values()]
-    seconds = sum(times) / _count_at_a_time(history, forecast)
-    seconds = max(seconds, _longest_chain(history, of_job, running))
+    tasks, limits = _schedule(history, of_job, running)
+    seconds = simulate(tasks, limits)
+    whole = simulate(*_schedule(history, of_job))
+    done = whole - seconds + _PRIOR_SHARE * whole
+    took = history.seconds + _PRIOR_SHARE * (forecast.seconds or whole)
+    seconds *= max(1.0, took / done) if done > 0 else 1.0
     if not 0 <= seconds < _LONGEST_S:
         return None
     ended = sum(map(len, measured.values()))
     errors = (
         forecast.error / math.sqrt(1 + ended / _PRIOR_JOBS),
-        _OF_JOB / math.sqrt(max(1, len(times))),
-        _AT_A_TIME,
-        _OF_LAST * max(times, default=0.0) / seconds if seconds else 0.0,
+        _OF_JOB / math.sqrt(max(1, len(tasks))),
+        _OF_SCHEDULE,
+        _OF_LAST * max(task.seconds for task in tasks) / seconds if seconds else 0.0,
     )
     spread = math.exp(_Z * min(math.hypot(*errors), _MOST_ERROR))
     return Left(seconds, seconds / spread, seconds * spread)
@@ -110,7 +111,6 @@ class _Forecast:
     of_job: Mapping[str, float]
     mean: float
     error: float
-    at_a_time: float | None = None
     seconds: float = 0.0
 
     @classmethod
@@ -140,7 +140,7 @@ class _Forecast:
         of_job = {rule: work[rule] / jobs[rule] for rule in rows if jobs[rule] > 0}
         error = math.log(high / low) / (2 * _Z) if high > low > 0 else _OF_EXPECTED
         mean = sum(work.values()) / max(1.0, sum(jobs.values()))
-        return cls(of_job, mean, error, max(1.0, sum(work.values()) / seconds), seconds)
+        return cls(of_job, mean, error, seconds)
 
     def correct(
         self, measured: Mapping[str, Sequence[float]], rules: Iterable[str]
@@ -165,43 +165,45 @@ def _running(history: RunHistory, of_job: Mapping[str, float]) -> dict[int, floa
     left = {}
     for job in history.run.jobs:
         if history.states[job.jobid] == RUNNING:
-            had = history.seconds - max(job.when("started"), default=history.seconds)
+            had = history.seconds - max(job.list_times("started"), default=history.seconds)
             own = (a for a in history.attempts if a.job is job and a.outcome == RUNNING)
-            had = max([had, *(a.attempt.seconds for a in own)])
+            had = max([had, *(a.seconds for a in own)])
             left[job.jobid] = max(of_job[job.rule] - had, _OVERDUE * had)
     return left
 
 
-def _longest_chain(
-    history: RunHistory, of_job: Mapping[str, float], running: Mapping[int, float]
-) -> float:
-    """Return the time of the longest chain of jobs that wait for one another, s."""
-    until: dict[int, float] = {}
-    for job in history.run.plan:
-        start = max((until.get(n, 0.0) for n in job.after), default=0.0)
-        is_open = history.states[job.jobid] in (plan.READY, plan.SUBMITTED, plan.WAITING)
-        own = of_job[job.rule] if is_open else 0.0
-        until[job.jobid] = start + running.get(job.jobid, own)
-    return max(until.values(), default=0.0)
+def _schedule(
+    history: RunHistory, of_job: Mapping[str, float], running: Mapping[int, float] | None = None
+) -> tuple[list[Task], tuple[float | None, ...]]:
+    """Return jobs, with what they need, and the limits of that.
+
+    ``running`` are the times of those that run, for all that are open; None for the entire plan.
+    """
+    run, is_over = history.run, {plan.DONE, plan.FAILED, plan.BLOCKED}
+    known = running or {}
+    jobs = [j for j in run.plan if running is None or history.states[j.jobid] not in is_over]
+    places = {job.jobid: n for n, job in enumerate(jobs)}
+    needs: dict[str, tuple[float, ...]] = defaultdict(lambda: (1.0, 0.0))
+    needs |= {j.rule: (j.threads, number(j.resources.get("mem_mb")) or 0.0) for j in run.jobs}
+    limits: tuple[float | None, ...] = run.cores or None, run.budget_mb
+    if not all(job.local for job in run.jobs):
+        at_once = sum(state == RUNNING for state in history.states.values())
+        needs, limits = defaultdict(lambda: (1.0,)), (max(1, at_once),)
+    return [
+        Task(
+            known.get(job.jobid, of_job[job.rule]),
+            needs[job.rule],
+            [places[n] for n in job.after if n in places and job.jobid not in known],
+        )
+        for job in jobs
+    ], limits
 
 
-def _times(placed: Iterable[Placed]) -> dict[str, list[float]]:
+def _times(placed: Iterable[Attempt]) -> dict[str, list[float]]:
     """Return times of successful jobs by rule, s, starting them included."""
     times: dict[str, list[float]] = {}
     for a in placed:
         if a.outcome == ENDED_WELL:
             start = a.start if a.launched is None else a.launched
-            times.setdefault(a.attempt.rule, []).append(a.end - start)
+            times.setdefault(a.rule, []).append(a.end - start)
     return times
-
-
-def _count_at_a_time(history: RunHistory, forecast: _Forecast) -> float:
-    """Return how many jobs run at a time, at least one: so far, and as was expected."""
-    spans = [(a.start if a.launched is None else a.launched, a.end) for a in history.attempts]
-    started = min((start for start, _ in spans), default=0.0)
-    ended = max((end for _, end in spans), default=0.0)
-    busy = sum(end - start for start, end in spans)
-    if forecast.at_a_time is not None:
-        prior = _PRIOR_SHARE * forecast.seconds
-        busy, ended = busy + prior * forecast.at_a_time, ended + prior
-    return max(1.0, busy / (ended - started)) if ended > started else 1.0

@@ -10,7 +10,8 @@ why the machine has less memory after a job (`left_behind_mb`): that alone is no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from math import inf
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -20,13 +21,14 @@ from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING, once_per_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from unglow.telemetry.reading.history import RunHistory
-    from unglow.telemetry.reading.records import Attempt, Placed
+    from unglow.telemetry.reading.records import Attempt
 
+_TOTALS = ("seconds", "cpu_s", "read", "written")
 _MOVED = 1 << 16
 """Fewer bytes between two samples than this are a line in a log, not work on files."""
 
@@ -52,11 +54,7 @@ class Split:
     waiting: float = 0.0
 
     def __add__(self, other: Split) -> Split:
-        return Split(
-            self.computing + other.computing,
-            self.moving + other.moving,
-            self.waiting + other.waiting,
-        )
+        return Split(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 @once_per_object
@@ -125,47 +123,33 @@ class RuleTally:
     lost_median_mb: float | None
     lost_most_mb: float | None
 
-    @property
-    def mb_per_s(self) -> float | None:
-        """Bytes through read and write calls, MB, in each second of a job."""
-        return (self.read + self.written) / 1e6 / self.seconds if self.seconds > 0 else None
 
-    @property
-    def cores(self) -> float | None:
-        """Processors that a job kept busy on average."""
-        return self.cpu_s / self.seconds if self.seconds > 0 else None
-
-
-def group_by_rule(placed: Iterable[Placed]) -> list[RuleTally]:
+def group_by_rule(placed: Iterable[Attempt]) -> list[RuleTally]:
     """Return a row for each rule, in the order of their first start."""
-    groups: dict[str, list[Placed]] = {}
+    groups: dict[str, list[Attempt]] = {}
     for a in placed:
-        groups.setdefault(a.attempt.rule, []).append(a)
+        groups.setdefault(a.rule, []).append(a)
     return [_tally(rule, group) for rule, group in groups.items()]
 
 
-def _tally(rule: str, group: Sequence[Placed]) -> RuleTally:
-    attempts = [a.attempt for a in group]
+def _tally(rule: str, attempts: Sequence[Attempt]) -> RuleTally:
+    total = {key: sum(getattr(a, key) or 0.0 for a in attempts) for key in _TOTALS}
     peaks = [(a.peak_mb, a.declared_mb) for a in attempts if a.peak_mb is not None]
     shares = [(peak / declared, declared, peak) for peak, declared in peaks if declared]
     _, declared_mb, peak_mb = max(shares, default=(None, None, None))
-    ends = [a.end for a in attempts if a.end is not None]
     lost = lost_mb(attempts)
     return RuleTally(
         rule=rule,
-        attempts=len(group),
-        ended_well=sum(a.outcome == ENDED_WELL for a in group),
-        running=sum(a.outcome == RUNNING for a in group),
+        attempts=len(attempts),
+        ended_well=sum(a.outcome == ENDED_WELL for a in attempts),
+        running=sum(a.outcome == RUNNING for a in attempts),
         declared_mb=declared_mb,
         peak_mb=peak_mb,
         largest_mb=max((peak for peak, _ in peaks), default=None),
         longest_s=max(a.seconds for a in attempts),
-        seconds=sum(a.seconds for a in attempts),
-        cpu_s=sum(a.cpu_s or 0.0 for a in attempts),
-        read=sum(a.read or 0.0 for a in attempts),
-        written=sum(a.written or 0.0 for a in attempts),
+        **total,
         split=sum((split(a) for a in attempts), Split()),
-        pixels=sum(float(end.more.get("pixels") or 0.0) for end in ends),
+        pixels=sum(map(_pixels, attempts)),
         lost_median_mb=median(lost) if lost else None,
         lost_most_mb=lost[-1] if lost else None,
     )
@@ -185,8 +169,6 @@ class StepTally:
         s and bytes, all together; with the steps inside.
     pixels
         Pixels of the jobs that had such a step, where they counted them; else 0.
-    share
-        Of the time of the rule's attempts.
     """
 
     rule: str
@@ -198,28 +180,21 @@ class StepTally:
     read: float = 0.0
     written: float = 0.0
     pixels: float = 0.0
-    share: float = 0.0
 
 
-def group_by_step(placed: Iterable[Placed]) -> list[StepTally]:
+def group_by_step(placed: Iterable[Attempt]) -> list[StepTally]:
     """Return a row for each step of each rule, in the order of their first start."""
     found: dict[tuple[str, str, int], StepTally] = {}
-    totals: dict[str, float] = {}
-    for attempt in (a.attempt for a in placed):
-        totals[attempt.rule] = totals.get(attempt.rule, 0.0) + attempt.seconds
+    for attempt in placed:
         seen = set()
         for name, depth, took in _step_costs(attempt):
             key = attempt.rule, name, depth
             tally = found.setdefault(key, StepTally(*key))
             tally.count += 1
-            tally.seconds += took[0]
-            tally.cpu_s += took[1]
-            tally.read += took[2]
-            tally.written += took[3]
+            for total, amount in zip(_TOTALS, took, strict=True):
+                setattr(tally, total, getattr(tally, total) + amount)
             tally.pixels += 0.0 if key in seen else _pixels(attempt)
             seen.add(key)
-    for tally in found.values():
-        tally.share = tally.seconds / totals[tally.rule] if totals[tally.rule] > 0 else 0.0
     return list(found.values())
 
 
@@ -236,29 +211,27 @@ def _step_costs(attempt: Attempt) -> list[tuple[str, int, list[float]]]:
     """Return name, depth, and seconds, CPU, bytes read and written of each step."""
     steps = steps_of(attempt)
     edges = np.array([(begin, end) for _, begin, end, _ in steps]).reshape(-1, 2)
-    at = (np.interp(edges, t, sums) for t, sums in _sums(attempt))
+    at = (np.interp(edges, t, sums) for t, sums in sums_of(attempt))
     grown = [np.diff(values)[:, 0] for values in (edges, *at)]
     costs = np.stack(grown, axis=1).tolist()
     return [(name, depth, cost) for (name, _, _, depth), cost in zip(steps, costs, strict=True)]
 
 
-def _sums(attempt: Attempt) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Yield times and values of what only grows: CPU, bytes read, bytes written."""
-    samples = attempt.samples
+@once_per_object
+def sums_of(attempt: Attempt) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Return times and values of what only grows: CPU, bytes read, bytes written."""
+    samples, found = attempt.samples, []
     t = np.concatenate([[0.0], samples.t, [max([attempt.seconds, *samples.t[-1:]])]])
-    ends = (
-        (samples.cpu, attempt.cpu_s),
-        (samples.read, attempt.read),
-        (samples.written, attempt.written),
-    )
-    for sampled, total in ends:
+    ends = attempt.cpu_s, attempt.read, attempt.written
+    for sampled, total in zip((samples.cpu, samples.read, samples.written), ends, strict=True):
         values = np.concatenate([[0.0], sampled, [np.nan if total is None else total]])
         known = ~np.isnan(values)
-        yield t[known], np.maximum.accumulate(values[known])
+        found.append((t[known], np.maximum.accumulate(values[known])))
+    return found
 
 
 def _pixels(attempt: Attempt) -> float:
-    return 0.0 if attempt.end is None else number(attempt.end.more.get("pixels")) or 0.0
+    return _find_at_end(attempt, "pixels") or 0.0
 
 
 MOST_LEFT_MB = 200.0
@@ -274,7 +247,8 @@ class Leftovers:
     host
         The machine.
     files_mb
-        Growth of the user's files in memory from before the first job to after the last, MB.
+        Growth of the user's files in memory since before the first job, MB: those that were there
+        before any job that still runs, and still are.
     processes, processes_mb
         How many processes had outlived their jobs, and their memory then, MB.
     worst
@@ -285,7 +259,7 @@ class Leftovers:
     files_mb: float
     processes: int
     processes_mb: float
-    worst: Placed
+    worst: Attempt
 
     @property
     def leaks(self) -> bool:
@@ -295,30 +269,36 @@ class Leftovers:
 
 def list_leftovers(h: RunHistory) -> list[Leftovers]:
     """Return what the jobs of a run have left behind, for each machine of which that is known."""
-    groups: dict[str, list[Placed]] = {}
+    groups: dict[str, list[Attempt]] = {}
     for a in h.attempts:
-        if _find_at_end(a.attempt, "files_after_mb") is not None:
-            groups.setdefault(a.attempt.host, []).append(a)
-    return [_sum_leftovers(host, group) for host, group in groups.items()]
+        if _find_at_end(a, "files_after_mb") is not None:
+            groups.setdefault(a.host, []).append(a)
+    running = [a for a in h.attempts if a.outcome == RUNNING]
+    return [
+        _sum_leftovers(host, group, min((a.start for a in running if a.host == host), default=inf))
+        for host, group in groups.items()
+    ]
 
 
-def _sum_leftovers(host: str, group: Sequence[Placed]) -> Leftovers:
-    first, last = min(group, key=lambda a: a.start), max(group, key=lambda a: a.end)
-    before, after = _amount(first, "files_before_mb"), _amount(last, "files_after_mb")
+def _sum_leftovers(host: str, group: Sequence[Attempt], before_s: float) -> Leftovers:
+    """Sum over attempts; files that appeared after ``before_s`` may be those of running jobs."""
+    before = _amount(min(group, key=lambda a: a.start), "files_before_mb")
+    since = max((a.end for a in group if a.end <= before_s), default=inf)
+    after = min((_amount(a, "files_after_mb") for a in group if a.end >= since), default=before)
     return Leftovers(
         host=host,
         files_mb=max(0.0, after - before),
         processes=int(sum(_amount(a, "processes_left") for a in group)),
         processes_mb=sum(_amount(a, "processes_left_mb") for a in group),
-        worst=max(
-            group,
-            key=lambda a: (
-                _amount(a, "processes_left_mb")
-                + _amount(a, "files_after_mb")
-                - _amount(a, "files_before_mb")
-            ),
-        ),
+        worst=max(group, key=_left_mb),
     )
+
+
+def _left_mb(a: Attempt) -> float:
+    """Return what an attempt may have left, MB: files grew meanwhile by no more than it wrote."""
+    grown = _amount(a, "files_after_mb") - _amount(a, "files_before_mb")
+    made = inf if a.written is None else a.written / 1e6 + np.nanmax([0.0, *a.samples.shmem])
+    return _amount(a, "processes_left_mb") + float(min(grown, made))
 
 
 def lost_mb(attempts: Iterable[Attempt]) -> list[float]:
@@ -327,9 +307,9 @@ def lost_mb(attempts: Iterable[Attempt]) -> list[float]:
     return sorted(mb for mb in values if mb is not None)
 
 
-def _amount(a: Placed, name: str) -> float:
-    return _find_at_end(a.attempt, name) or 0.0
+def _amount(a: Attempt, name: str) -> float:
+    return _find_at_end(a, name) or 0.0
 
 
 def _find_at_end(attempt: Attempt, name: str) -> float | None:
-    return None if attempt.end is None else number(attempt.end.more.get(name))
+    return None if attempt.ending is None else number(attempt.ending.more.get(name))

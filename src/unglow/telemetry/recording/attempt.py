@@ -14,24 +14,18 @@ from unglow.core import machine
 from unglow.core.process import read_start_ticks
 from unglow.core.progress import record_steps
 from unglow.telemetry.attempt_files import read_inherited_run_id
-from unglow.telemetry.jsonl import SCHEMA, LineFile, identity
+from unglow.telemetry.jsonl import COLUMNS, SCHEMA, LineFile, identity
 from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.profiler import StackSampler, interval_s
 from unglow.telemetry.speedscope import SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 
 INTERVAL_S = 0.5
 """Time between two samples, s, unless they cost too much."""
-COLUMNS = (
-    *("t", "rss", "pss", "cpu", "read", "written"),
-    *("threads", "processes", "state", "peak", "available"),
-    *("file", "shmem", "swap", "runnable"),
-)
-"""Values of a sample in an attempt's file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +47,7 @@ class Sample:
         ``R`` if the main thread of any process runs, else ``D`` if one waits for a disk, else that
         of the job's own: ``S`` (sleeps), ``T`` (stopped), ``t`` (traced) or ``Z`` (has ended).
     peak_mb
-        Largest resident set so far of any single process, MB.
+        Most memory so far, MB: largest resident set of one process, or ``pss_mb`` of several.
     available_mb
         Memory that the machine could still give without swapping, MB; None where unknown.
     file_mb, shmem_mb, swap_mb
@@ -83,14 +77,15 @@ class Sample:
 
     def row(self, t: float) -> list[float | int | str | None]:
         """Return the sample as in `COLUMNS`, taken ``t`` s after the start of the attempt."""
-        pss = None if self.pss_mb is None else round(self.pss_mb, 2)
-        available = None if self.available_mb is None else round(self.available_mb)
-        counts = (self.read, self.written, self.threads, self.processes)
-        used = (round(t, 3), round(self.rss_mb, 2), pss, round(self.cpu_s, 2))
-        parts = (self.file_mb, self.shmem_mb, self.swap_mb)
-        rounded = (None if part is None else round(part, 1) for part in parts)
-        seen = (*used, *counts, self.state, round(self.peak_mb, 2), available)
-        return [*seen, *rounded, self.runnable]
+        used = (round(t, 3), *_round((self.rss_mb, self.pss_mb, self.cpu_s), 2))
+        counts = (self.read, self.written, self.threads, self.processes, self.state)
+        memory = (*_round((self.peak_mb,), 2), *_round((self.available_mb,)))
+        parts = _round((self.file_mb, self.shmem_mb, self.swap_mb), 1)
+        return [*used, *counts, *memory, *parts, self.runnable]
+
+
+def _round(values: Iterable[float | None], digits: int | None = None) -> list[float | None]:
+    return [None if value is None else round(value, digits) for value in values]
 
 
 log = logging.getLogger("unglow")
@@ -188,7 +183,7 @@ class Attempt:
         """Add a sample."""
         self._file.write(taken.row(self.t))
         if self._py_spy is not None:
-            self._py_spy.look()
+            self._py_spy.keep_running()
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Add a line that another process of the job has written."""

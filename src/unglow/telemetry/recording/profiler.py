@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import math
 import os
 import signal
 import sys
@@ -39,7 +38,7 @@ _CHECK_S, _END_S = 5.0, 0.9
 _MOST_STARTS = 3
 # It is restarted after this time, s, so that the file shows what a running job does; it
 # misses some 0.3 s each time.
-_SLICE_S = 15.0
+_SLICE_S = 15
 _PR_SET_PDEATHSIG, _PR_SET_PTRACER = 1, 0x59616D61  # linux/prctl.h
 
 
@@ -61,7 +60,7 @@ def program() -> tuple[str, str]:
 
 def _refusal(spy: str) -> str:
     """Return why py-spy may not look into processes of this user, itself their parent."""
-    import subprocess  # noqa: PLC0415 (only for profiled jobs)
+    import subprocess  # only for profiled jobs
 
     permit(os.getpid())
     words = [spy, "dump", "--pid", str(os.getpid())]
@@ -104,6 +103,15 @@ class Profiled(NamedTuple):
     interval_s: float
 
 
+def _try_to_write(
+    path: Path, exporter: str, profile: Profile, warn: Callable[[str], None] = lambda _: None
+) -> None:
+    try:
+        write_profile(path, exporter, profile)
+    except UnglowError as error:  # telemetry is not a reason to lose a result
+        warn(str(error))
+
+
 class PySpy:
     """Takes the stacks of a job, from the first `look` to `finish`; for its watchdog.
 
@@ -121,28 +129,24 @@ class PySpy:
         self._path, self._spy, self._job, self._warn = path, spy, job, warn
         self._process: subprocess.Popen[bytes] | None = None
         self._stacks, self._starts = -1, 0
-        self._began, self._ends_at = 0.0, 0.0
+        self._began = 0.0
         self._profile = Profile()
 
-    def look(self) -> None:
+    def keep_running(self) -> None:
         """Start py-spy, again if it has ended; call it some times a second."""
         if self._process is not None and self._process.poll() is None:
-            if time.monotonic() > self._ends_at:
-                self._ends_at = math.inf
-                self._process.send_signal(signal.SIGINT)
             return
         self._resume_job()
         if self._process is not None and self._process.returncode == 0:
             self._starts -= 1
-            self._take()
-            with contextlib.suppress(UnglowError):  # the disk is full, perhaps not forever
-                write_profile(self._path, "py-spy", self._profile)
+            self._add_stacks()
+            _try_to_write(self._path, "py-spy", self._profile)
         if self._starts < _MOST_STARTS:
             self._start()
 
     def finish(self) -> None:
         """End, with everything written; call it when the job has ended, before it is waited for."""
-        import subprocess  # noqa: PLC0415 (only for profiled jobs)
+        import subprocess  # only for profiled jobs
 
         if self._process is None:
             return
@@ -154,32 +158,34 @@ class PySpy:
                 self._process.send_signal(number)
         code = self._process.wait()
         self._resume_job()
-        self._take()
+        self._add_stacks()
         os.close(self._stacks)
         if code != 0 and not self._profile.times:
             self._warn("the job was not profiled: py-spy could not look into it")
             return
-        try:
-            write_profile(self._path, "py-spy", self._profile)
-        except UnglowError as error:  # telemetry is not a reason to lose a result
-            self._warn(str(error))
+        _try_to_write(self._path, "py-spy", self._profile, self._warn)
 
-    def _take(self) -> None:
+    def _add_stacks(self) -> None:
         """Add what py-spy has written, which is nothing if it was killed."""
         trace = os.pread(self._stacks, os.fstat(self._stacks).st_size, 0)
         add_trace(self._profile, trace, self._began - self._job.clock)
 
     def _start(self) -> None:
-        import subprocess  # noqa: PLC0415 (only for profiled jobs)
+        import subprocess  # only for profiled jobs
 
         if self._stacks >= 0:
             os.close(self._stacks)
         self._starts += 1
         self._began = time.monotonic()
-        self._ends_at = self._began + _SLICE_S
         self._stacks = os.memfd_create("unglow-stacks")  # whatever is killed, no file is left
         words = [self._spy, "record", "--format", "chrometrace", "--function", "--full-filenames"]
-        words += ["--idle", "--rate", f"{1 / self._job.interval_s:.0f}"]
+        words += [
+            "--idle",
+            "--rate",
+            f"{1 / self._job.interval_s:.0f}",
+            "--duration",
+            str(_SLICE_S),
+        ]
         words += ["--pid", str(self._job.pid), "--output", f"/proc/self/fd/{self._stacks}"]
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             _libc()  # before the fork: another thread might hold the lock of the loader
@@ -297,18 +303,14 @@ class StackSampler:
         longest = max(_LONGEST_S, 2 * self._interval_s)
         while not self._over.wait(max(0.0, last + self._interval_s - time.monotonic())):
             now = time.monotonic()
-            self._take(now - self._clock, min(now - last, longest))
+            self._add_stacks(now - self._clock, min(now - last, longest))
             last = now
             if now - written >= _WRITE_S:
-                with contextlib.suppress(UnglowError):  # the disk is full, perhaps not forever
-                    write_profile(self._path, "unglow", self._profile)
+                _try_to_write(self._path, "unglow", self._profile)
                 written = time.monotonic()
-        try:
-            write_profile(self._path, "unglow", self._profile)
-        except UnglowError as error:  # telemetry is not a reason to lose a result
-            self._warn(str(error))
+        _try_to_write(self._path, "unglow", self._profile, self._warn)
 
-    def _take(self, t: float, seconds: float) -> None:
+    def _add_stacks(self, t: float, seconds: float) -> None:
         frames = sys._current_frames()  # noqa: SLF001 (documented; there is no other way)
         # this very call, which with a variable that holds it would keep all that others hold alive
         del frames[threading.get_ident()]

@@ -78,7 +78,33 @@ class LostJobs(Protocol):
         """Return whether a failed job was tried at all, and how it was lost, if it was."""
 
 
-class RunRecorder(logging.Handler):
+class Recorder(logging.Handler):
+    """Takes records of Snakemake's logger; whatever goes wrong is reported once, not to the run."""
+
+    _is_broken = False
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record."""
+        try:
+            self.record_event(record, str(getattr(record, "event", None) or ""))
+        except Exception as error:  # noqa: BLE001 (telemetry is not a reason to end a run)
+            self.fail(error)
+
+    def record_event(self, record: logging.LogRecord, event: str) -> None:
+        """Take a record of an event."""
+        raise NotImplementedError
+
+    def fail(self, error: Exception) -> None:
+        """Report what went wrong, the first time."""
+        if not self._is_broken:
+            self._is_broken = True
+            log.warning("telemetry of this run is not complete (%r)", error)
+
+
+class RunRecorder(Recorder):
     """Records a run; the file starts once it is known that there are jobs to do.
 
     Parameters
@@ -94,6 +120,11 @@ class RunRecorder(logging.Handler):
         the numbers of those that it waits for.
     elsewhere
         Returns what follows jobs on other machines, if they run there; asked when the run starts.
+
+    Attributes
+    ----------
+    outcome
+        How the run ends, which its file says last of all; None before that is known.
     """
 
     _telemetry: ClassVar[set[Path]] = set()  # directories of all recorders of this process
@@ -106,7 +137,7 @@ class RunRecorder(logging.Handler):
         plan: Callable[[], Sequence[Sequence[Any]]],
         elsewhere: Callable[[], LostJobs | None] = lambda: None,
     ) -> None:
-        super().__init__(logging.INFO)
+        super().__init__()
         self.run_id = run_id
         self._path, self._head = directory / f"{run_id}{SUFFIX}", head
         self._elsewhere, self._plan = elsewhere, plan
@@ -116,38 +147,24 @@ class RunRecorder(logging.Handler):
         self._file: LineFile | None = None
         self._early: deque[dict[str, Any]] = deque(maxlen=_EARLY)
         self._jobs: set[int] = set()
-        self._outcome: str | None = None
-        self._ended = self._broken = False
+        self.outcome: str | None = None
+        self._ended = False
         self._over = threading.Event()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take a record of Snakemake's logger; whatever goes wrong does not reach the run."""
-        try:
-            self._take(record)
-        except Exception as error:  # noqa: BLE001 (telemetry is not a reason to end a run)
-            if not self._broken:
-                self._broken = True
-                log.warning("telemetry of this run is not complete (%s)", error)
 
     def conclude(self, outcome: str) -> None:
         """Set how the run ends: ``ok`` or ``failed``; an interruption has been seen before."""
-        self._outcome = self._outcome or outcome
-
-    @property
-    def outcome(self) -> str | None:
-        """How the run ends, which its file says last of all; None before that is known."""
-        return self._outcome
+        self.outcome = self.outcome or outcome
 
     def find_outcome(self) -> str:
         """Return how the run ends, when it does: unless it is known, by what is left to do."""
-        return self._outcome or ("failed" if self._plan() else "ok")
+        return self.outcome or ("failed" if self._plan() else "ok")
 
     def close(self) -> None:
         """Write the end; Snakemake closes its handlers in any way out, and Python does."""
         if self._file is not None and not self._ended:
             self._ended = True
             self._over.set()
-            self._write("end", wall=round(time.time(), 3), outcome=self.find_outcome())
+            self.write("end", wall=round(time.time(), 3), outcome=self.find_outcome())
             self._file.close()
             remove_old_runs(self.telemetry)
         self._telemetry.discard(self.telemetry)
@@ -158,10 +175,6 @@ class RunRecorder(logging.Handler):
     def telemetry(self) -> Path:
         """The directory of all telemetry of these results."""
         return self._path.parents[1]
-
-    def note(self, kind: str, **content: Any) -> None:
-        """Write a line that others know the meaning of."""
-        self._write(kind, **content)
 
     def is_recorded(self, output: Iterable[Any], log: Iterable[Any]) -> bool:
         """Whether this file reports a job that writes these files.
@@ -175,14 +188,14 @@ class RunRecorder(logging.Handler):
             file.is_relative_to(other) for file in files for other in others
         )
 
-    def _take(self, record: logging.LogRecord) -> None:
-        event = str(getattr(record, "event", None) or "")
+    def record_event(self, record: logging.LogRecord, event: str) -> None:
+        """Take a record of an event."""
         if event == "run_info":
             self._begin(vars(record)["stats"])
         elif event == "job_info":
             self._job(vars(record))
         elif event == "job_finished":
-            self._finished(vars(record)["job_id"])
+            self._state(vars(record)["job_id"], "finished")
         elif event == "job_error":
             self._failed(vars(record))
         elif event != "group_error":
@@ -202,20 +215,20 @@ class RunRecorder(logging.Handler):
             self._file.write(early)
         self._losses = self._elsewhere()
         jobs = Counter(rule for _, rule, *_ in plan)
-        self._write("total", jobs={rule: jobs[rule] for rule in stats if jobs[rule]})
-        self._write("plan", jobs=plan)
+        self.write("total", jobs={rule: jobs[rule] for rule in stats if jobs[rule]})
+        self.write("plan", jobs=plan)
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
 
     def _beat(self) -> None:
         """Give signs of life, by which other machines know that this run is running."""
         while not self._over.wait(BEAT_S):
-            self._write("beat")
+            self.write("beat")
 
     def _job(self, job: Mapping[str, Any]) -> None:
         if not self.is_recorded(job["output"] or (), job["log"] or ()):
             return
         self._jobs.add(job["jobid"])
-        self._write(
+        self.write(
             "job",
             jobid=job["jobid"],
             rule=job["rule_name"],
@@ -233,34 +246,27 @@ class RunRecorder(logging.Handler):
         elif self._losses is not None:
             self._losses.add_job(job)
 
-    def _finished(self, jobid: int) -> None:
-        if jobid in self._jobs:
-            self._state(jobid, "finished")
-
     def _failed(self, job: Mapping[str, Any]) -> None:
         """Record that a job has failed; of one on another machine, why, if it could not itself."""
         if job["jobid"] not in self._jobs:
             return
-        if self._losses is None:
-            self._state(job["jobid"], "failed")
-            return
-        tried, loss = self._losses.judge_failed(job)
-        if loss is not None:
-            self._state(job["jobid"], "failed", **asdict(loss))
-        elif tried:
-            self._state(job["jobid"], "failed")
+        tried, loss = (True, None) if self._losses is None else self._losses.judge_failed(job)
+        if tried or loss is not None:
+            self._state(job["jobid"], "failed", **({} if loss is None else asdict(loss)))
 
     def _state(self, jobid: int, state: str, **more: Any) -> None:
-        self._write("state", jobid=jobid, state=state, **more)
+        if jobid in self._jobs:
+            self.write("state", jobid=jobid, state=state, **more)
 
     def _message(self, record: logging.LogRecord) -> None:
         text = str(record.getMessage()) if record.msg else ""
         if any(words in text for words in _INTERRUPTED):
-            self._outcome = "interrupted"
+            self.outcome = "interrupted"
         if record.levelno >= logging.WARNING and text.strip():
-            self._write("message", level=record.levelname.lower(), text=text.strip())
+            self.write("message", level=record.levelname.lower(), text=text.strip())
 
-    def _write(self, kind: str, **content: Any) -> None:
+    def write(self, kind: str, **content: Any) -> None:
+        """Add a line; others know the meaning of their own."""
         line = {"kind": kind, "t": round(time.monotonic() - self._clock, 3), **content}
         if self._file is None:
             self._early.append(line)
@@ -278,7 +284,7 @@ def _demands(resources: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return user, versions and machine, as the head of a run's file has them."""
+    """Return user, versions and machine, as the head of any run's file has them."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container without a name for the user
@@ -289,22 +295,21 @@ def surroundings() -> dict[str, Any]:
         "snakemake": _version("snakemake"),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: _version(name) for name in _PACKAGES},
-        **computing(),
         "machine_mb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6),
     }
 
 
 def computing() -> dict[str, Any]:
-    """Return what bytes may depend on here, apart from the versions of packages.
+    """Return what bytes of unglow's results may depend on here; it takes 0.1 s.
 
     Returns
     -------
-    ``processor`` (name and features), ``blas`` (name, version and the kernels that it has chosen),
-    ``builds`` (a digest of the compiled files of each package; None where none are listed), and
-    ``variables`` that choose among loops.
+    ``packages`` (versions), ``processor`` (name and features), ``blas`` (name, version and the
+    kernels that it has chosen), ``builds`` (a digest of the compiled files of each package; None
+    where none are listed), and ``variables`` that choose among loops.
     """
     return {
+        "packages": {name: _version(name) for name in _PACKAGES},
         "processor": _processor(),
         "blas": _blas(),
         "builds": {name: _build(name) for name in _COMPILED},
@@ -324,7 +329,7 @@ def _processor() -> dict[str, Any]:
 
 def _blas() -> dict[str, Any]:
     """Return what linear algebra is computed with, and for which processor it has its kernels."""
-    import numpy as np  # noqa: PLC0415 - not while a workflow is parsed
+    import numpy as np
 
     known: Any = {}
     with contextlib.suppress(TypeError, KeyError):  # an older NumPy prints only

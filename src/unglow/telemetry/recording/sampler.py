@@ -107,7 +107,7 @@ class Sampler:
         """The processes that were seen last, the job's own first."""
         return [*self._tree]
 
-    def take(self) -> Sample:
+    def sample(self) -> Sample:
         """Look at all processes now; what they have done never gets less from sample to sample."""
         started, now = time.thread_time(), time.monotonic()
         slow = now >= self._slow_due
@@ -126,15 +126,18 @@ class Sampler:
         moved = (usage.moved for usage in used)
         sums = map(max, map(sum, zip((0, 0, 0, 0), *moved, strict=True)), self._moved)
         self._moved = read, written, disk_read, disk_written = tuple(sums)
-        peaks = [*(one.peak or 0.0 for one in held), *(usage.rss_mb for usage in used)]
         runnable = sum(one.files.runnable() for one in self._tree.values()) if slow else 0
         available = self._last.available_mb
         if slow:
             available = psutil.virtual_memory().available / 1e6
         self.interval_s = max(self._least_s, (time.thread_time() - started) / _SHARE)
+        pss = self._pss_mb(now, rss, len(used), slow=slow)
+        peaks = [*(one.peak or 0.0 for one in held), *(usage.rss_mb for usage in used)]
+        if len(used) > 1:
+            peaks.append(pss or 0.0)
         self._last = Sample(
             rss_mb=rss,
-            pss_mb=self._pss_mb(now, rss, len(used), slow=slow),
+            pss_mb=pss,
             # between its end and its parent's wait, what a child has done is on nobody's account
             cpu_s=max(sum(usage.cpu_s for usage in used), self._last.cpu_s),
             read=read,

@@ -20,10 +20,10 @@ import os
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from unglow.core.printable import compose
-from unglow.io.raw_header import is_ome_zarr
+from unglow.images.raw_header import is_ome_zarr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -64,13 +64,16 @@ _OTHER = re.compile(
 )
 _EXTENSION = re.compile(f"{_PLAIN.pattern}|{_OTHER.pattern}", re.IGNORECASE)
 _STAINING = (
-    "stain", "dye", "run", "scan", "image", "img", "bleach", "hyb", "wash", "treat", "label",
-    "fix", "incub", "acq", "expos", "round", "fluor",
-)  # fmt: skip
+    "(?:stain|dye|run|scan|image|img|bleach|hyb|wash|treat|label|fix|incub|acq|expos|round|fluor)"
+)
+_TREATMENT = re.compile("stain|bleach|wash|treat|label", re.IGNORECASE)
+_AS_WORD = re.compile("^(?:pre|post)$")
+_BEFORE_STAINING = re.compile(f"^(?:pre|post)(?={_STAINING})")
+_AS_SYNONYM = re.compile(f"^(?:{'|'.join(SYNONYMS)})$")
+_AS_PART = re.compile("^(?:pre|post)|(?:pre|post)$")
 
 
-@dataclass(frozen=True, slots=True)
-class NameRule:
+class NameRule(NamedTuple):
     """A way to write names: an example of both images, and what a page says about it."""
 
     pre: str
@@ -89,25 +92,30 @@ NAME_RULES = (
         "Rock7/before_SYTO9.tif",
         "Rock7/after_SYTO9.tif",
         "Other words for pre and post: before and after, unstained and stained, blank and signal, "
-        "vor and nach, vorher and nachher, ungefärbt and gefärbt, avant and après, non coloré and "
-        "coloré, as whole words.",
+        "as whole words. German: vor and nach, vorher and nachher, ungefärbt and gefärbt. French: "
+        "avant and après, non coloré and coloré.",
     ),
     NameRule(
         "Rock7/SYTO9_pre.tif",
         "Rock7/SYTO9_post.tif",
-        "The word as the last one: the dye is the word before it.",
+        "The word as the last one: the dye is the word before it, or before the sample's name.",
     ),
     NameRule(
         "Rock7/Rock7-pre-SYTO9.tif",
         "Rock7/Rock7-post-SYTO9.tif",
-        "Hyphens or spaces where there is no underscore: the dye is what follows the word, or is "
-        "left before it.",
+        "Hyphens, spaces or dots where there is no underscore: the dye is what follows the word, "
+        "or is left before it.",
     ),
     NameRule(
         "Rock7/pre/SYTO9.tif",
         "Rock7/post/SYTO9.tif",
         "The word as a folder, if no name next to it has one: the dye is what follows the last "
         "underscore, or the name.",
+    ),
+    NameRule(
+        "pre/Rock7/SYTO9.tif",
+        "post/Rock7/SYTO9.tif",
+        "The word as a folder that holds those of all samples.",
     ),
     NameRule(
         "day 1/Rock7_pre_SYTO9.tif",
@@ -119,8 +127,8 @@ NAME_RULES = (
         "Rock7_pre_SYTO9.tif",
         "Rock7_post_SYTO9.tif",
         "Images directly in the raw directory, if it holds no other folders with images. They are "
-        "of one sample, named like that directory (if that is `raw`, like the one above it), or of "
-        "several if a dye is there more than once: what is left of the name is the sample.",
+        "of one sample, named like that directory, or like the one above `raw`. If a dye is there "
+        "more than once, what is left of the name is the sample.",
     ),
 )
 """Ways to write names, each with the dye SYTO9."""
@@ -130,19 +138,28 @@ NAME_RULES = (
 class FileName:
     """A file name taken apart.
 
-    ``markers`` holds 'pre' or 'post', both, or none; ``words`` are the words that say so, and
-    ``rule`` is how they were found. ``dye`` is None where the name has none; ``body`` and the dye
-    make a name by the first of `NAME_RULES`. ``folder`` is the folder that says pre or post.
+    ``words`` are those that say pre or post, ``rule`` is how they were found. ``dye`` is None where
+    the name has none; ``body`` and the dye make a name by the first of `NAME_RULES`. ``folder`` is
+    the folder that says pre or post.
     """
 
     name: str
     suffix: str
     body: str
     dye: str | None
-    markers: tuple[str, ...]
-    rule: str
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...]
+    rule: str = ""
     folder: str | None = None
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """'pre' or 'post', both, or none."""
+        return tuple(map(marker_of, self.words))
+
+    @property
+    def slot(self) -> tuple[str, str] | None:
+        """Dye, and 'pre' or 'post', if the name says both."""
+        return (self.dye, self.markers[0]) if self.dye and len(self.words) == 1 else None
 
 
 def images_of(entries: Iterable[Path]) -> list[Path]:
@@ -158,22 +175,26 @@ def stem_of(name: str) -> str:
     return _EXTENSION.sub("", name)
 
 
-def explain_unsafe(name: str) -> str | None:
+def explain_unsafe(name: str, *, is_sample: bool = False) -> str | None:
     """Return why a sample or dye name cannot be used, as the end of a sentence; None if it can."""
-    if not name:
-        return "is empty"
-    if len(name) > LONGEST:
-        return f"has {len(name)} characters, more than {LONGEST}"
-    if SAFE_NAME.fullmatch(name) is None:
-        return (
-            "may hold only letters, digits, '-', '+', '_' and single spaces or dots between them, "
-            "and has to start with a letter or digit"
-        )
-    if _ENDLESS.search(name):
-        return "ends in 20 times the same, which Snakemake takes for a name without end"
-    if len(name.encode()) > _BYTES:
-        return f"is longer than the {_BYTES} bytes that the name of a folder may have"
-    return None
+    reasons = (
+        (is_sample and name in RESERVED, "is the name of something that unglow itself writes"),
+        (not name, "is empty"),
+        (len(name) > LONGEST, f"has {len(name)} characters, more than {LONGEST}"),
+        (
+            not SAFE_NAME.fullmatch(name),
+            (
+                "may hold only letters, digits, '-', '+', '_' and single spaces or dots between "
+                "them, and has to start with a letter or digit"
+            ),
+        ),
+        (_ENDLESS.search(name[-LONGEST:]), "ends in 20 times the same, which Snakemake refuses"),
+        (
+            len(name.encode(errors="replace")) > _BYTES,
+            f"is longer than the {_BYTES} bytes it may have",
+        ),
+    )
+    return next((why for applies, why in reasons if applies), None)
 
 
 def placeholder_in(path: str) -> str | None:
@@ -223,36 +244,34 @@ def take_apart(name: str, sample: str, folder: str | None = None) -> FileName:
     stem, sample = compose(name.removesuffix(suffix)), compose(sample)
     body, underscore, last = stem.rpartition("_")
     dye = last if underscore else None
-    found = _search(body if underscore else stem, sample)
-    if folder is not None and not found.words:
-        word = find_word(folder) or ""
+    words, rule = _search(body if underscore else stem, sample)
+    if not words and folder is not None and (word := find_word(folder)):
         rule = f"'{word}' as the name of the folder"
-        dye = stem if dye is None else dye
-        return FileName(name, suffix, body, dye, (marker_of(word),), rule, (word,), folder)
+        return FileName(name, suffix, body, stem if dye is None else dye, (word,), rule, folder)
     if not underscore:
-        split = _split_at_hyphens(stem, sample)
-        body, dye = split if split is not None else (stem, None)
-    elif not found.words and (at_end := word_of(last)) is not None:
+        body, dye = _split_at_hyphens(stem, sample) or (stem, None)
+    elif not words and (at_end := word_of(last)):
         start, _, before = body.rpartition("_")
-        is_dye = bool(_blank_sample(before, sample).strip("_"))
-        found = _Found((marker_of(at_end),), f"'{at_end}' as the last word", (at_end,))
-        body, dye = (f"{start}_{last}".lstrip("_"), before) if is_dye else (stem, None)
-    return FileName(name, suffix, body, dye, found.markers, found.rule, found.words)
+        if not _blank_sample(before, sample).strip("_"):  # the sample stands behind the dye
+            start, before = before, _blank_sample(body, sample).strip("_- ")
+            before = "" if "_" in before else before
+        words, rule = (at_end,), f"'{at_end}' as the last word"
+        body, dye = (f"{start}_{last}".lstrip("_"), before) if before else (stem, None)
+    return FileName(name, suffix, body, dye, words, rule)
 
 
 def word_of(text: str) -> str | None:
     """Return the word for pre or post that a folder, or one part of a name, consists of."""
     head, *rest = [word.lower() for word in _join_negations(_words(text))] or [""]
-    if not all(word.startswith(_STAINING) for word in rest):
+    if not all(re.match(_STAINING, word) for word in rest):
         return None
-    if head in COUNTERPARTS:
-        return head
-    return next((marker for marker in MARKERS if _is_staining(head, marker)), None)
+    found = _AS_SYNONYM.findall(head) or _AS_WORD.findall(head) or _BEFORE_STAINING.findall(head)
+    return found[0] if found else None
 
 
 def find_word(folder: str) -> str | None:
     """Return the only word for pre or post in the name of a folder, such as ``day1_before``."""
-    words = {w.lower() for w in _join_negations(_words(folder)) if w.lower() in COUNTERPARTS}
+    words = {w.lower() for w in _join_negations(_words(folder))} & COUNTERPARTS.keys()
     return word_of(folder) or (words.pop() if len(words) == 1 else None)
 
 
@@ -270,9 +289,10 @@ def remove_marker(text: str) -> str:
 
 def find_sample(parts: FileName) -> str:
     """Return what is left of a name without dye and word for pre or post; it may be empty."""
-    text = parts.body if parts.folder is None else parts.body.strip("_ -.") or parts.folder
-    if parts.folder is not None and text != parts.folder:
-        return text
+    own = parts.body.strip("_ -.")
+    if parts.folder is not None and own:
+        return own
+    text = parts.folder or parts.body
     pieces = re.split(r"([-_ .]+)", text)
     kept = [piece for piece in pieces if word_of(piece) is None]
     if len(kept) == len(pieces):  # a part of a word says it
@@ -288,9 +308,8 @@ def replace_word(text: str, word: str, other: str) -> str:
 
     def swap(match: re.Match[str]) -> str:
         found = match.group()
-        if found.isupper():
-            return other.upper()
-        return other.capitalize() if found[0].isupper() else other
+        as_written = str.upper if found.isupper() else str.capitalize
+        return as_written(other) if found[0].isupper() else other
 
     replaced, count = re.subn(word, swap, text, flags=re.IGNORECASE)
     return replaced if count == 1 else other  # which one it is is not worth guessing
@@ -304,12 +323,14 @@ def marker_of(word: str) -> str:
 def _split_at_hyphens(stem: str, sample: str) -> tuple[str, str] | None:
     """Return what stands before the dye, and the dye, of a name without an underscore."""
     for text in (_blank_sample(stem, sample), stem):
-        parts = re.split(r"([- ]+)", text)
+        parts = re.split(r"([-. ]+)", text)
         places = [i for i in range(0, len(parts), 2) if word_of(parts[i])]
         if len(places) != 1:
             continue
         at = places[0]
-        dye = "".join(parts[at + 2 :]).strip("_- ")
+        rest = parts[at + 2 :]
+        rest = rest[2:] if len(rest) > 2 and _TREATMENT.match(rest[0]) else rest
+        dye = "".join(rest).strip("_- ")
         if dye:
             return "".join(parts[: at + 1]), dye
         before = "".join(parts[:at]).strip("_- ")
@@ -318,52 +339,32 @@ def _split_at_hyphens(stem: str, sample: str) -> tuple[str, str] | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a text says: see `FileName`."""
-
-    markers: tuple[str, ...] = ()
-    rule: str = ""
-    words: tuple[str, ...] = ()
-
-
-def _search(body: str, sample: str) -> _Found:
-    """Look for the markers without the sample's name, and with it if that leaves nothing."""
+def _search(body: str, sample: str) -> tuple[tuple[str, ...], str]:
+    """Return words for pre and post, and how they were found: without the sample's name, if so."""
     rest = _blank_sample(body, sample)
     found = _apply_rules(rest)
-    return found if found.words or rest == body else _apply_rules(body)
+    return found if found[0] or rest == body else _apply_rules(body)
 
 
-def _apply_rules(text: str) -> _Found:
-    """Apply the rules, strictest first, and stop at the first that finds a marker."""
+def _apply_rules(text: str) -> tuple[tuple[str, ...], str]:
+    """Apply the rules, strictest first, and stop at the first that finds a word."""
     whole = _words(text)
     joined = re.findall(r"[^\W\d_]+", text)
-    for words, test, how in (
-        (whole, _is_marker, "as a whole word"),
-        (whole + joined, _is_staining, "before a word of staining"),
-        (_join_negations(whole), _means, "as a whole word"),
-        (joined, _touches, "as part of a word"),
+    for words, pattern, how in (
+        (whole, _AS_WORD, "as a whole word"),
+        (whole + joined, _BEFORE_STAINING, "before a word of staining"),
+        (_join_negations(whole), _AS_SYNONYM, "as a whole word"),
+        (joined, _AS_PART, "as part of a word"),
     ):
-        hits = {m: word for m in MARKERS for word in reversed(words) if test(word.lower(), m)}
+        said = [(found, word) for word in words for found in pattern.findall(word.lower())]
+        hits = {marker_of(found): (found, word) for found, word in reversed(said)}
         if hits:
-            names = tuple(w.lower() if test is _means else m for m, w in hits.items())
-            word = next(iter(hits.values()))
-            shown = _around(text, word) if test in (_is_marker, _means) else word
+            first, word = min(hits.items(), key=lambda hit: MARKERS.index(hit[0]))[1]
+            around = (part for part in re.split(r"[\W_]+", text) if word in part)
+            shown = next(around, word)
             where = "" if shown.lower() in COUNTERPARTS else f" in '{shown}'"
-            return _Found(tuple(hits), f"'{names[0]}' {how}{where}", names)
-    return _Found()
-
-
-def _is_marker(word: str, marker: str) -> bool:
-    return word == marker
-
-
-def _is_staining(word: str, marker: str) -> bool:
-    return word.startswith(marker) and word[len(marker) :].startswith(_STAINING)
-
-
-def _means(word: str, marker: str) -> bool:
-    return SYNONYMS.get(word) == marker
+            return tuple(hits[m][0] for m in MARKERS if m in hits), f"'{first}' {how}{where}"
+    return (), ""
 
 
 def _join_negations(words: list[str]) -> list[str]:
@@ -375,10 +376,6 @@ def _join_negations(words: list[str]) -> list[str]:
         else:
             made.append(word)
     return made
-
-
-def _touches(word: str, marker: str) -> bool:
-    return word.startswith(marker) or word.endswith(marker)
 
 
 def _words(text: str) -> list[str]:
@@ -398,11 +395,6 @@ def _words(text: str) -> list[str]:
         edges = [0, *sorted(set(cuts)), len(run)]
         words += [run[a:b] for a, b in pairwise(edges)]
     return words
-
-
-def _around(text: str, word: str) -> str:
-    """Return the part between separators that ``word`` stands in."""
-    return next((part for part in re.split(r"[\W_]+", text) if word in part), word)
 
 
 def _blank_sample(body: str, sample: str) -> str:

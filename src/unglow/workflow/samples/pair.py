@@ -6,25 +6,24 @@ Of them the config key ``only`` chooses some by their names.
 from __future__ import annotations
 
 import difflib
-import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
 from unglow.core.printable import compose, one_line
-from unglow.multiplexed.markers import NAME
-from unglow.workflow.samples.naming import says_pre_or_post, take_apart
+from unglow.workflow.samples.naming import says_pre_or_post, stem_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.workflow.channels import ChannelSetting
+    from unglow.images.channels import ChannelSetting
 
 
+MARKER_TABLE = "markers.csv"
+"""The table of the channels of a slide, next to its images."""
 Key = tuple[str, str]
 """Sample and dye of a pair, or name and '' of a slide."""
 
@@ -46,9 +45,9 @@ def slide_files(
     It holds a slide if a table of markers is there; or, where the configuration has backgrounds
     (``mapped``), if no image says pre or post.
     """
-    table = next((entry for entry in entries if entry.name.lower() == NAME), None)
-    unpaired = not any(says_pre_or_post(image.name, name) for image in images)
-    if table is None and not (mapped and images and unpaired):
+    table = next((entry for entry in entries if entry.name.lower() == MARKER_TABLE), None)
+    may_be = table is not None or (mapped and images)
+    if not may_be or (table is None and any(says_pre_or_post(i.name, name) for i in images)):
         return None
     return SlideFiles(name, table, tuple(sorted(images, key=_in_order)))
 
@@ -98,7 +97,7 @@ class Pair:
     @property
     def files(self) -> tuple[Path, ...]:
         """All files that the jobs of the pair read."""
-        more = (path for path in (self.initial_transform, self.regions) if path is not None)
+        more = filter(None, (self.initial_transform, self.regions))
         return (self.post, self.pre, *self.landmarks, *more)
 
 
@@ -119,21 +118,31 @@ class Problem:
     def __post_init__(self) -> None:
         """Make the text printable, on one line, whatever the names of files hold."""
         for name in ("message", "sample", "dye"):
-            text = getattr(self, name)
-            object.__setattr__(self, name, None if text is None else one_line(text))
+            if (text := getattr(self, name)) is not None:
+                object.__setattr__(self, name, one_line(text))
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Pairs and slides, sorted by name; problems, in the order of the samples; how it was found."""
+    """Pairs and slides, sorted by name; problems, in the order of the samples; how it was found.
+
+    ``notes`` are sentences on files that need not be of a pair.
+    """
 
     pairs: tuple[Pair, ...] = ()
     slides: tuple[SlideFiles, ...] = ()
     problems: tuple[Problem, ...] = ()
     layout: str = ""
+    notes: tuple[str, ...] = ()
 
 
-_SHOWN = 5
+_SHOWN = 3
+
+
+def name_first(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def describe_repeated(pairs: Iterable[Pair]) -> list[str]:
@@ -148,16 +157,11 @@ def describe_repeated(pairs: Iterable[Pair]) -> list[str]:
         key = (same, str(pair.channel), pair.series)
         names.setdefault(key, []).append(f"{pair.sample} {pair.dye}")
     return [
-        f"{_listed(same)} read the same two images, so they are not replicates. "
+        f"{name_first(same)} read the same two images, so they are not replicates. "
         "Correct the files, or keep one of these pairs."
         for same in names.values()
         if len(same) > 1
     ]
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 # The most names that are suggested, and their least similarity.
@@ -205,46 +209,30 @@ def _no_match(pattern: str, keys: Collection[Key]) -> str:
 
 LANDMARKS = ("landmarks", "landmarks_post", "landmarks_pre")
 """Columns of landmarks: of both images, or of each."""
-INITIAL = "initial_transform"
-REGIONS = "regions"
-_LANDMARKS_OF_IMAGE = re.compile(r"\.landmarks\.(?:csv|tsv|txt)$", re.IGNORECASE)
-_REGIONS_OF_IMAGE = re.compile(r"\.regions\.geojson$", re.IGNORECASE)
+INITIAL, REGIONS = "initial_transform", "regions"
+_HELP_FILES = {
+    "landmarks": (re.compile(r"\.landmarks\.(?:csv|tsv|txt)$", re.IGNORECASE), ".landmarks.csv"),
+    "regions": (re.compile(r"\.regions\.geojson$", re.IGNORECASE), ".regions.geojson"),
+}
 
 
 class FilesBeside:
-    """The files of a kind in a folder that are named like its images, in any letter case.
+    """The landmarks and regions in a folder that are named like its images, in any letter case."""
 
-    Attributes
-    ----------
-    kind
-        What they are, as a plural.
-    unmatched
-        Those that no image is named like.
-    """
-
-    def __init__(
-        self, kind: str, ending: re.Pattern[str], entries: Iterable[Path], images: Iterable[Path]
-    ) -> None:
-        self.kind = kind
-        self._of: dict[Key, list[Path]] = {_place_of(image): [] for image in images}
-        self.unmatched: list[Path] = []
+    def __init__(self, entries: Iterable[Path] = (), images: Iterable[Path] = ()) -> None:
+        self._files: dict[tuple[str, Key], list[Path]] = {}
+        keys = {_key_of(image) for image in images}
+        self.lonely: list[Problem] = []
         for entry in entries:
-            if ending.search(entry.name):
-                stem = compose(ending.sub("", entry.name)).casefold()
-                self._of.get((str(entry.parent), stem), self.unmatched).append(entry)
+            for kind, (ending, shown) in _HELP_FILES.items():
+                if ending.search(entry.name):
+                    key = _key_of(entry, ending.sub("", entry.name))
+                    self._files.setdefault((kind, key), []).append(entry)
+                    if key not in keys:
+                        self.lonely.append(_describe_lonely(entry, kind, shown))
 
-    @classmethod
-    def landmarks(cls, entries: Iterable[Path], images: Iterable[Path]) -> Self:
-        """Find ``<name of an image>.landmarks.csv``."""
-        return cls("landmarks", _LANDMARKS_OF_IMAGE, entries, images)
-
-    @classmethod
-    def regions(cls, entries: Iterable[Path], images: Iterable[Path]) -> Self:
-        """Find ``<name of an image>.regions.geojson``."""
-        return cls("regions", _REGIONS_OF_IMAGE, entries, images)
-
-    def of(self, *images: Path) -> tuple[Path, ...]:
-        """Return the files of some images, one of each at most, in their order.
+    def find(self, kind: str, *images: Path) -> tuple[Path, ...]:
+        """Return the files of a kind of some images, one of each at most, in their order.
 
         Raises
         ------
@@ -253,69 +241,28 @@ class FilesBeside:
         """
         found: list[Path] = []
         for image in images:
-            files = self._of[_place_of(image)]
+            files = self._files.get((kind, _key_of(image)), [])
             if len(files) > 1:
+                names = ", ".join(file.name for file in files)
                 raise ValueError(
-                    f"{image} has {len(files)} files of {self.kind} next to it "
-                    f"({', '.join(f.name for f in files)}); keep one."
+                    f"{image} has {len(files)} files of {kind} next to it ({names}); keep one."
                 )
             found += files
         return tuple(found)
 
 
-def _place_of(image: Path) -> Key:
-    suffix = take_apart(image.name, "").suffix
-    return str(image.parent), compose(image.name.removesuffix(suffix)).casefold()
+def _key_of(file: Path, stem: str | None = None) -> Key:
+    stem = stem_of(file.name) if stem is None else stem
+    return str(file.parent), compose(stem).casefold()
 
 
-def hint_files(cells: Mapping[str, str], base: Path) -> dict[str, Path]:
-    """Return the files besides its images that a row names, by column."""
-    columns = (c for c in (*LANDMARKS, INITIAL, REGIONS) if c in cells)
-    return {column: base / os.path.expanduser(cells[column]) for column in columns}
-
-
-def hint_problem(cells: Mapping[str, str], files: Mapping[str, Path], sheet: Path) -> str | None:
-    """Return what is wrong with such files, as the rest of a sentence after the line of a row."""
-    both, post, pre = (column in cells for column in LANDMARKS)
-    if both and (post or pre):
-        return ": landmarks holds both images, so leave landmarks_post and landmarks_pre empty"
-    if post != pre:
-        empty = LANDMARKS[1 if pre else 2]
-        return f", column '{empty}': the cell is empty, but both images need landmarks; name theirs"
-    for column, file in files.items():
-        problem = file_problem(file, sheet, cells[column], "file")
-        if problem is not None:
-            return f", column '{column}': {problem}"
-    return None
-
-
-def file_problem(file: Path, sheet: Path, cell: str, what: str = "TIFF file") -> str | None:
-    """Return what keeps a file from being opened, as the end of a sentence."""
-    if os.path.isdir(file):
-        return f"{cell} is a directory; name the {what} in it"
-    try:
-        file.stat()
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return _absence(file, sheet, cell)
-    except OSError as error:
-        return f"{file} cannot be reached ({error.strerror}); check the links and permissions"
-    return None
-
-
-def _absence(file: Path, sheet: Path, cell: str) -> str:
-    """Say that a file is not there, as the end of a sentence."""
-    if os.path.islink(file):
-        return f"{cell} is a link to {file.readlink()}, which does not exist; fix the link"
-    if os.path.isfile(sheet.parent / cell):
-        return (
-            f"there is no {file}; paths start at the working directory, so write "
-            f"{sheet.parent / cell}"
-        )
-    with suppress(OSError, ValueError):
-        names = [path.name for path in file.parent.iterdir()]
-        for near in difflib.get_close_matches(file.name, names, n=1):
-            return f"there is no {file}; did you mean {file.with_name(near)}?"
-    return f"there is no {file}; correct the path (relative ones start at the working directory)"
+def _describe_lonely(file: Path, kind: str, ending: str) -> Problem:
+    image = "the post-stain image" if kind == "regions" else "the image"
+    sentence = (
+        f"{file}: no image next to it has this name; call it like {image} that it belongs to, "
+        f"with {ending} in the place of .tif, or move it away."
+    )
+    return Problem(sentence, f"lonely-{kind}", paths=(file,))
 
 
 def map_sources(
@@ -326,55 +273,33 @@ def map_sources(
     Pairs that share a map have equal ``shapes`` of images. ``dye`` is the one whose map pairs take
     that do not say so themselves; None for their own.
     """
-    sources: dict[Key, str] = {}
-    problems = []
-    for key, pair in pairs.items():
-        source = _find_wanted(pair, dye)
-        if source is None:
-            continue
-        why = _problem(pair, source, pairs, shapes, dye)
-        if why is None:
-            sources[key] = source
+    wanted = {  # pairs of a slide take that of its cycles
+        key: source
+        for key, pair in pairs.items()
+        if pair.slide is None and (source := pair.register_from or dye) not in (None, pair.dye)
+    }
+    problems = {}
+    for key, source in wanted.items():
+        (sample, own), other = key, (key[0], source)
+        itself = f"let it register itself with register_from {own} in the sample sheet"
+        if pairs[key].initial_transform is not None:
+            why = f" and has an initial transform as well; remove the latter, or {itself}"
+        elif other not in pairs:
+            dyes = ", ".join(d for s, d in pairs if s == sample and d != own) or "none"
+            why = (
+                f", which this sample has not, or not in usable images (other dyes: {dyes}); add "
+                f"the images of {source}, or {itself}"
+            )
+        elif other in wanted:
+            why = (
+                f", which takes that of {wanted[other]} instead of registering itself; name a dye "
+                f"that does, or {itself}"
+            )
+        elif shapes[key] != shapes[other]:
+            why = f", whose images have other sizes, so they do not show the same frame; {itself}"
         else:
-            sentence = f"Sample {pair.sample}, dye {pair.dye} {why}."
-            problems.append(Problem(sentence, "source", *key, (pair.pre, pair.post)))
-    return sources, problems
-
-
-def _find_wanted(pair: Pair, dye: str | None) -> str | None:
-    """Return the other dye whose map a pair is to take; None if it registers itself."""
-    if pair.slide is not None:  # it takes that of its cycles
-        return None
-    named = dye if pair.register_from is None else pair.register_from
-    return None if named == pair.dye else named
-
-
-def _problem(
-    pair: Pair, source: str, pairs: Mapping[Key, Pair], shapes: Mapping[Key, Any], dye: str | None
-) -> str | None:
-    """Return why a pair cannot take the map of a dye, as the rest of a sentence."""
-    itself = f"let it register itself with register_from {pair.dye} in the sample sheet"
-    if pair.initial_transform is not None:
-        return (
-            f"is to take the map of {source} and has an initial transform as well; remove the "
-            f"latter, or {itself}"
-        )
-    other = pairs.get((pair.sample, source))
-    if other is None:
-        dyes = ", ".join(d for s, d in pairs if s == pair.sample and d != pair.dye) or "none"
-        return (
-            f"is to take the map of {source}, which this sample has not, or not in usable images "
-            f"(other dyes: {dyes}); add the images of {source}, or {itself}"
-        )
-    further = _find_wanted(other, dye)
-    if further is not None:
-        return (
-            f"is to take the map of {source}, which takes that of {further} instead of registering "
-            f"itself; name a dye that does, or {itself}"
-        )
-    if shapes[pair.key] != shapes[other.key]:
-        return (
-            f"is to take the map of {source}, whose images have other sizes, so that they do not "
-            f"show the same frame; {itself}"
-        )
-    return None
+            continue
+        sentence = f"Sample {sample}, dye {own} is to take the map of {source}{why}."
+        files = pairs[key].pre, pairs[key].post
+        problems[key] = Problem(sentence, "source", *key, files)
+    return {k: v for k, v in wanted.items() if k not in problems}, [*problems.values()]

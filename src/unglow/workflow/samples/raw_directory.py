@@ -1,100 +1,32 @@
-"""The raw directory: whether it has one folder for each sample, and images that are not read."""
+"""The raw directory: what is in it, and images that are not read."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from unglow.core.printable import one_line
+from unglow.images.raw_header import is_ome_zarr
 from unglow.workflow.samples.naming import images_of, says_pre_or_post, stem_of, take_apart
-from unglow.workflow.samples.pair import Problem
+from unglow.workflow.samples.pair import Problem, name_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
+
+    from unglow.workflow.samples.naming import FileName
 
 
 EXPECTED = "<sample>/<anything with pre or post>_<dye>.tif"
 _READ = "images that are read (.tif, .svs, .ndpi, .scn, .qptiff, .btf, .tf8, OME-Zarr)"
-_SHOWN = 3
+_SET = "`unglow run --config raw=DIRECTORY`"
 
 
 def listing(directory: Path) -> list[Path]:
     """Return the entries of a directory, sorted by name, without hidden ones."""
     return sorted(entry for entry in directory.iterdir() if not entry.name.startswith("."))
-
-
-def check_raw(raw: Path) -> Problem | None:
-    """Say what is wrong with the raw directory as such, or None."""
-    if os.path.islink(raw) and not os.path.exists(raw):
-        return Problem(
-            f"The raw directory {raw} is a link to {raw.readlink()}, which does not exist; fix "
-            "the link, or set another directory: `unglow run --config raw=DIRECTORY`.",
-            "dangling-link",
-            paths=(raw,),
-        )
-    if not os.path.exists(raw):
-        return Problem(
-            f"The folder {raw} does not exist (looked for {raw.absolute()}): put the images there "
-            f"as {EXPECTED}, say where they are (`unglow run --config raw=DIRECTORY`), or make a "
-            "pair to try with `unglow phantom`.",
-            "no-raw",
-            paths=(raw,),
-        )
-    if not os.path.isdir(raw):
-        return Problem(
-            f"{raw} is a file, not a directory: name the directory that holds one folder per "
-            f"sample ({EXPECTED}): `unglow run --config raw=DIRECTORY`.",
-            "raw-not-a-directory",
-            paths=(raw,),
-        )
-    return None
-
-
-def unreadable(path: Path, error: OSError) -> Problem:
-    """Say that a directory cannot be listed."""
-    return Problem(
-        f"{path} cannot be listed ({error.strerror}); give yourself the right to read it.",
-        "unreadable",
-        paths=(path,),
-    )
-
-
-def loose_files(raw: Path, files: list[Path]) -> Problem:
-    """Say that TIFFs are next to the sample folders instead of in them."""
-    one = len(files) == 1
-    named = [take_apart(file.name, "") for file in files]
-    is_sample = all(n.markers and n.dye for n in named)
-    above = raw.absolute().parent
-    hint = f", or name {above} if all are of one sample" if is_sample else ""
-    return Problem(
-        f"{name_first(files)} {'lies' if one else 'lie'} directly in {raw} and "
-        f"{'is' if one else 'are'} not used: move {'it' if one else 'them'} into a folder per "
-        f"sample, {raw}/{EXPECTED}{hint}.",
-        "loose-files",
-        paths=tuple(files),
-    )
-
-
-def too_deep(folder: Path, files: list[Path]) -> str:
-    """Say that TIFFs lie in folders inside the folder of a sample."""
-    lie, them = ("lies", "it") if len(files) == 1 else ("lie", "them")
-    end = ", or make every folder with images a sample of its own."
-    shown = name_first(files, folder)
-    return f"{shown} in {folder} {lie} too deep: move {them} up into {folder}{end}"
-
-
-def no_tiffs(raw: Path, entries: list[Path], folders: list[Path]) -> Problem:
-    """Say that there is nothing to work on."""
-    if not entries:
-        found, kind = f"The raw directory {raw} is empty", "empty-raw"
-    elif not folders:
-        found, kind = f"The raw directory {raw} holds no folders and no {_READ}", "no-tiffs"
-    else:
-        found, kind = (f"The folders in {raw} ({name_first(folders)}) hold no {_READ}", "no-tiffs")
-    return Problem(f"{found}: expected are images as {raw}/{EXPECTED}.", kind, paths=(raw,))
 
 
 def listing_if_any(directory: Path) -> list[Path]:
@@ -105,25 +37,65 @@ def listing_if_any(directory: Path) -> list[Path]:
         return []
 
 
-def dangling_sentence(file: Path, what: str = "image") -> str:
-    """Say that a file is a link that leads nowhere; ``what`` it should have led to."""
-    return (
-        f"{file} is a link to {file.readlink()}, which does not exist; fix the link or put the "
-        f"{what} in its place."
+def folders_of(entries: Iterable[Path]) -> list[Path]:
+    """Return the folders of a directory that are no images."""
+    return [entry for entry in entries if os.path.isdir(entry) and not is_ome_zarr(entry)]
+
+
+def list_raw(raw: Path) -> list[Path] | Problem:
+    """Return the entries of the raw directory, or what is wrong with it as such."""
+    if is_dangling(raw):
+        return Problem(f"{describe_dangling(raw)} Or set another: {_SET}.", "dangling-link")
+    if not os.path.exists(raw):
+        return Problem(
+            f"The folder {raw} does not exist (looked for {raw.absolute()}): put the images there "
+            f"as {EXPECTED}, say where they are ({_SET}), or make a pair to try with "
+            "`unglow phantom`.",
+            "no-raw",
+        )
+    if not os.path.isdir(raw):
+        return Problem(f"{raw} is a file: name the directory of all samples, {_SET}.", "no-raw")
+    try:
+        return listing(raw)
+    except OSError as error:
+        return describe_unreadable(raw, error)
+
+
+def describe_unreadable(path: Path, error: OSError) -> Problem:
+    """Say that a directory cannot be listed."""
+    sentence = f"{path} cannot be listed ({error.strerror}); give yourself the right to read it."
+    return Problem(sentence, "unreadable", paths=(path,))
+
+
+def is_dangling(path: Path) -> bool:
+    """Return whether a path is a link that leads nowhere."""
+    return os.path.islink(path) and not os.path.exists(path)
+
+
+def describe_dangling(path: Path) -> str:
+    """Say that a path is a link that leads nowhere."""
+    return f"{path} is a link to {path.readlink()}, which does not exist; fix or replace the link."
+
+
+def describe_loose(raw: Path, files: list[Path]) -> Problem:
+    """Say that images are next to the sample folders instead of in them."""
+    are, them = ("lies", "it") if len(files) == 1 else ("lie", "them")
+    named = [take_apart(file.name, "") for file in files]
+    above = f", or name {raw.absolute().parent} if all are of one sample"
+    return Problem(
+        f"{name_first([file.name for file in files])} {are} directly in {raw}, not used: move "
+        f"{them} into a folder per sample, {raw}/{EXPECTED}"
+        f"{above if all(n.words and n.dye for n in named) else ''}.",
+        "loose-files",
+        paths=tuple(files),
     )
 
 
-def name_first(paths: Iterable[Path], above: Path | None = None) -> str:
-    """Return the first names of a list, or its paths below a directory, and how many more."""
-    names = [path.name if above is None else str(path.relative_to(above)) for path in paths]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
-def layout_note(raw: Path, used: int, empty: list[Path]) -> str:
-    """Say in a phrase how the directory was read."""
-    ignored = f"; without images, so left out: {name_first(empty)}" if empty else ""
-    return f"{raw}: {used} sample folder{'' if used == 1 else 's'} ({EXPECTED}){ignored}"
+def describe_nothing(raw: Path, entries: list[Path]) -> Problem:
+    """Say that there is nothing to work on."""
+    found = name_first([entry.name for entry in entries]) or "it is empty"
+    sentence = f"{raw} ({found}) holds no {_READ}: expected are images as {raw}/{EXPECTED}."
+    return Problem(sentence, "no-images", paths=(raw,))
 
 
 #: What microscopes and scanners write: reported wherever nothing readable stands for it.
@@ -131,7 +103,7 @@ _MICROSCOPES = re.compile(
     "bif|czi|dcm|dicom|dv|ets|h5|ims|lif|lof|lsm|mrxs|n5|nd2|oib|oif|oir|sld|stk|vms|vmu|vsi|xlef|zvi"
 )
 #: What may as well be a photograph: reported only if the name says pre or post itself.
-PHOTOS = ("jpg", "jpeg", "png", "bmp", "gif", "jp2", "j2k")
+_PHOTOS = re.compile("jpe?g|png|bmp|gif|jp2|j2k")
 #: What lies next to images and is not one, by the end of its name.
 _SIDECARS = re.compile(
     "aux|bak|cfg|csv|db|docx?|geojson|html|ijm|ini|ipynb|json|lock|log|md|md5|npz|ome|pdf|pptx?|py|"
@@ -151,70 +123,83 @@ def _take_ending(name: str) -> tuple[str, str]:
     return stem, (kind or "").lower()
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignImage:
-    """An image that is not read: file, ending, and which image of which dye its name means."""
+class Foreign(NamedTuple):
+    """An image that is not read: its file, format, and what its name says.
+
+    ``is_meant``: it seems to be of a pair, which cannot be processed without it.
+    """
 
     path: Path
     kind: str
-    dye: str | None
-    markers: tuple[str, ...]
-
-    @property
-    def partner(self) -> tuple[str, str] | None:
-        """(dye, ``pre`` or ``post``), if the name says both."""
-        return (self.dye, self.markers[0]) if self.dye and len(self.markers) == 1 else None
+    parts: FileName
+    is_meant: bool
 
 
-def foreign_images(
+def find_foreign(
     entries: Iterable[Path], sample: str, folder: str | None = None
-) -> list[ForeignImage]:
-    """Return the images of a folder that are not read and have no export next to them.
+) -> Iterator[Foreign]:
+    """Yield the images of a folder that are not read and have no export next to them.
 
-    ``folder`` is its name if that says pre or post.
+    ``folder`` is the name of the folder if that says pre or post.
     """
     entries = list(entries)
     readable = {stem_of(path.name) for path in images_of(entries)}
-    found = []
     for path in entries:
         stem, kind = _take_ending(path.name)
-        is_known = _MICROSCOPES.fullmatch(kind) is not None
+        is_known, is_photo = (one.fullmatch(kind) is not None for one in (_MICROSCOPES, _PHOTOS))
         if _SIDECARS.fullmatch(kind) or not readable.isdisjoint({stem, stem_of(path.name)}):
             continue
         parts = take_apart(f"{stem}.tif", sample, folder)
-        is_reported = parts.markers or (is_known and not readable)
-        if kind in PHOTOS:
-            is_reported = says_pre_or_post(f"{stem}.tif", sample)
-        if is_reported and (is_known or not path.is_dir()):
-            found.append(ForeignImage(path, kind, parts.dye, parts.markers))
-    return found
+        is_meant = bool(parts.words) or (is_known and not readable)
+        if is_photo:
+            is_meant = says_pre_or_post(f"{stem}.tif", sample)
+        if (is_meant or is_known or is_photo) and (is_known or not path.is_dir()):
+            yield Foreign(path, kind, parts, is_meant)
 
 
-def problems_of_foreign(images: Iterable[ForeignImage], sample: str | None) -> Iterator[Problem]:
-    """Yield a sentence for the images of each dye and format: what to do with them."""
+def describe_foreign(images: Iterable[Foreign], sample: str | None) -> Iterator[Problem]:
+    """Yield a sentence for the images of each dye and format that seem to be of a pair."""
     groups: dict[tuple[str | None, str], list[Path]] = {}
     for image in images:
-        groups.setdefault((image.dye if image.partner else None, image.kind), []).append(image.path)
-    for (dye, _), paths in groups.items():
-        it = "it" if len(paths) == 1 else "each"
-        yield Problem(
-            f"unglow does not read {name_first(paths)} in {paths[0].parent}: "
-            f"{_remedy(paths[0].name, it)}.",
-            "unreadable-format",
-            sample,
-            dye if sample else None,
-            tuple(paths),
-        )
+        if image.is_meant:
+            dye = image.parts.dye if sample and image.parts.slot else None
+            groups.setdefault((dye, image.kind), []).append(image.path)
+    for (dye, kind), paths in groups.items():
+        yield Problem(_explain(kind, paths), "unreadable-format", sample, dye, tuple(paths))
 
 
-def _remedy(name: str, it: str) -> str:
-    """Return how an image can be made readable, ``it`` or ``each`` of some."""
-    stem, kind = _take_ending(name)
-    source, zarr = shlex.quote(name), shlex.quote(f"{stem}.ome.zarr")
-    if kind in _ARCHIVES:
-        return f"unpack {it} next to it, for example with `{_ARCHIVES[kind]} {source}`"
-    tiff = shlex.quote(f"{stem}.ome.tif")
+def note_foreign(images: Iterable[Foreign]) -> tuple[str, ...]:
+    """Return a sentence for the images of each format."""
+    groups: dict[str, list[Path]] = {}
+    for image in images:
+        groups.setdefault(image.kind, []).append(image.path)
+    return tuple(one_line(_explain(kind, paths)) for kind, paths in groups.items())
+
+
+def describe_unread(folders: Iterable[Path]) -> tuple[str, ...]:
+    """Return a sentence for the images of each format in some folders that are not read."""
+    found = (image for d in folders for image in find_foreign(listing_if_any(d), ""))
+    known = (_MICROSCOPES, _PHOTOS)
+    return note_foreign(i for i in found if any(one.fullmatch(i.kind) for one in known))
+
+
+def _explain(kind: str, paths: list[Path]) -> str:
+    """Say that images of a format are not read, and how each can be made readable."""
+    name, it = paths[0].name, "it" if len(paths) == 1 else "each"
+    folder = Path(os.path.commonpath([path.parent for path in paths]))
+    remedy = (
+        f"Unpack {it} next to it, for example with `{_ARCHIVES[kind]} {shlex.quote(name)}`"
+        if kind in _ARCHIVES
+        else f"Export {it} next to it as OME-TIFF or OME-Zarr, for example with {_export(name)}"
+    )
+    shown = name_first([os.path.relpath(path, folder) for path in paths])
+    return f"unglow does not read {shown} in {folder}. {remedy}."
+
+
+def _export(name: str) -> str:
+    stem = _take_ending(name)[0]
+    source, tiff, zarr = map(shlex.quote, (name, f"{stem}.ome.tif", f"{stem}.ome.zarr"))
     return (
-        f"export {it} as OME-TIFF or OME-Zarr next to it, for example with Bio-Formats, "
-        f"`bfconvert -noflat -bigtiff {source} {tiff}` or `bioformats2raw {source} {zarr}`"
+        f"Bio-Formats: `bfconvert -noflat -bigtiff {source} {tiff}` or "
+        f"`bioformats2raw {source} {zarr}`"
     )

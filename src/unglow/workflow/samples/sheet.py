@@ -8,22 +8,22 @@ import io
 import math
 import os
 import re
+import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import msgspec
-from msgspec import Meta
+from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import number_lines, read_file, read_text, split
 from unglow.core.printable import compose, one_line
 from unglow.core.workflow_files import workflow_directory
-from unglow.io.raw_header import is_ome_zarr
-from unglow.reporting.groups import is_in_summary
-from unglow.workflow.samples.naming import RESERVED, explain_unsafe
+from unglow.images.raw_header import is_ome_zarr
+from unglow.results.groups import is_in_summary
+from unglow.workflow.samples.naming import explain_unsafe
 from unglow.workflow.samples.pair import (
     INITIAL,
     LANDMARKS,
@@ -31,27 +31,17 @@ from unglow.workflow.samples.pair import (
     Discovery,
     Pair,
     Problem,
-    file_problem,
-    hint_files,
-    hint_problem,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-_TYPES = {"string": str, "integer": int, "number": float, "boolean": bool}
-_LIMITS = {
-    "minimum": "ge",
-    "exclusiveMinimum": "gt",
-    "minLength": "min_length",
-    "maxLength": "max_length",
-    "pattern": "pattern",
-}
-_NUMBERS = {"series": int, "manual_scale": float, "order": float}
+_EXPECTED = {"integer": "a whole number from 0", "number": "a number"}
 _LONGEST_CELL, _MOST_LINES = 1000, 20
 """Characters of a cell, and lines that a sentence names."""
 _REMEDY = "write it with `unglow init RAW`, or leave it out to use the files in raw/"
 _FIRST = ("sample", "dye", "pre", "post")
+_FILES = ("pre", "post", *LANDMARKS, INITIAL, REGIONS)
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _COMMON = {"sample_name": "sample", "id": "sample", "stain": "dye", "marker": "dye",
            "before": "pre", "pre_stain": "pre", "after": "post", "post_stain": "post",
@@ -81,40 +71,28 @@ def read_sheet(path: Path, *, base: Path) -> Discovery:
     InputError
         The sheet as a whole cannot be used: it is absent, not text, or its header is wrong.
     """
-    rows = _rows(path)
-    kinds = _choose_kinds(rows)
+    rows: dict[object, list[_Row]] = {}
+    for row in _parse(path, read_text(path, what="the sample sheet", remedy=_REMEDY)):
+        key = tuple(compose(row.cells.get(name, "")) for name in ("sample", "dye"))
+        rows.setdefault(key if all(key) else row.line, []).append(row)
     pairs: list[Pair] = []
     problems: list[Problem] = []
-    first: dict[tuple[str, str], int] = {}
-    repeated: dict[tuple[str, str], list[int]] = {}
-    for row in rows:
-        key = compose(row.cells.get("sample", "")), compose(row.cells.get("dye", ""))
-        if all(key) and key in first:
-            repeated.setdefault(key, [first[key]]).append(row.line)
-            continue
-        first[key] = row.line
-        pair = _pair(path, row, kinds, base)
-        if isinstance(pair, Pair):
-            pairs.append(pair)
+    for same in rows.values():
+        found = _pair(path, same[0], base) if len(same) == 1 else _repeated(path, same)
+        if isinstance(found, Pair):
+            pairs.append(found)
         else:
-            problems.append(pair)
-    for key, lines in repeated.items():
-        problems = [p for p in problems if (p.sample, p.dye) != key]
-        problems.append(_repeated(path, key, lines))
-    if not first:
-        problems.append(
-            Problem(
-                f"{path} has a header but no rows; add one row per sample and dye, or write it "
-                "again with `unglow init RAW`.",
-                "empty-sheet",
-                paths=(path,),
-            )
+            problems.append(found)
+    if not rows:
+        sentence = (
+            f"{path} has a header but no rows; add one row per sample and dye, or write it again "
+            "with `unglow init RAW`."
         )
-    unique = [pair for pair in pairs if pair.key not in repeated]
+        problems.append(Problem(sentence, "empty-sheet", paths=(path,)))
     return Discovery(
-        pairs=tuple(sorted(unique, key=lambda p: p.key)),
+        pairs=tuple(sorted(pairs, key=lambda pair: pair.key)),
         problems=tuple(problems),
-        layout=f"{path}: sample sheet with {len(rows)} row{'' if len(rows) == 1 else 's'}",
+        layout=f"sample sheet {path}: {len(rows)} pairs",
     )
 
 
@@ -151,12 +129,11 @@ def find_unwritable(pairs: Iterable[Pair], base: Path) -> list[Problem]:
 
 
 def _write_rows(rows: list[dict[str, str]]) -> str:
+    there = {*_FIRST, *(column for row in rows for column in row)}
+    known = [column for column in _schema()["properties"] if column in there]
     out = io.StringIO()
-    there = {column for row in rows for column in row}
-    known = [*_FIRST, *(c for c in _schema()["properties"] if c in there and c not in _FIRST)]
-    writer = csv.DictWriter(
-        out, [*known, *sorted(there - {*known})], "", delimiter="\t", lineterminator="\n"
-    )
+    columns = [*known, *sorted(there.difference(known))]
+    writer = csv.DictWriter(out, columns, "", delimiter="\t", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
@@ -171,23 +148,16 @@ def _is_read_back(cells: dict[str, str]) -> bool:
 
 
 def _cells(pair: Pair, base: Path) -> dict[str, str]:
-    images = [_relative(image, base) for image in (pair.pre, pair.post)]
-    needed = zip(_FIRST, (pair.sample, pair.dye, *images), strict=True)
-    return {**dict(needed), **_optional(pair, base)}
-
-
-def _optional(pair: Pair, base: Path) -> dict[str, str]:
-    """Return the cells of a pair's optional columns, those without a value left out."""
-    values = {c: getattr(pair, c) for c in ("channel", "series", "manual_scale", "register_from")}
+    names = ("sample", "dye", "channel", "series", "manual_scale", "register_from")
     columns = LANDMARKS[:1] if len(pair.landmarks) == 1 else LANDMARKS[1:]
-    files = dict(zip(columns, pair.landmarks, strict=False))
-    if pair.initial_transform is not None:
-        files[INITIAL] = pair.initial_transform
-    if pair.regions is not None:
-        files[REGIONS] = pair.regions
-    values |= {column: _relative(file, base) for column, file in files.items()}
-    values["control"] = "true" if pair.control else None
-    values |= pair.groups
+    files = {name: getattr(pair, name) for name in ("pre", "post", INITIAL, REGIONS)}
+    files |= dict(zip(columns, pair.landmarks, strict=False))
+    values = {
+        **{name: getattr(pair, name) for name in names},
+        **{column: file and _relative(file, base) for column, file in files.items()},
+        "control": "true" if pair.control else None,
+        **pair.groups,
+    }
     return {column: str(value) for column, value in values.items() if value is not None}
 
 
@@ -199,11 +169,6 @@ def _relative(image: Path, base: Path) -> str:
     return f"./{path}" if path[:1].isspace() or path.startswith("~") else path
 
 
-def _rows(path: Path) -> list[_Row]:
-    """Return the data rows of a sheet; every error names line and column."""
-    return _parse(path, read_text(path, what="the sample sheet", remedy=_REMEDY))
-
-
 def _parse(path: Path, content: str) -> list[_Row]:
     lines = list(number_lines(content))
     if not lines:
@@ -211,27 +176,22 @@ def _parse(path: Path, content: str) -> list[_Row]:
             f"{path} is empty; its first line has to name the columns: sample, dye, pre, post."
         )
     separator = _separator(path, lines[0][1])
-    header_line, header_text = lines[0]
-    columns = _columns(path, header_line, split(path, header_line, header_text, separator))
+    header, *table = [(line, split(path, line, text, separator)) for line, text in lines]
+    columns = _columns(path, *header)
     rows = []
-    for line, text in lines[1:]:
-        cells = [cell.strip() for cell in split(path, line, text, separator)]
-        if not any(cells):
-            continue
-        for place, cell in enumerate(cells[len(columns) :], len(columns) + 1):
-            if cell:
-                raise InputError(
-                    f"{path}, line {line}, column {place}: '{cell[:_LONGEST_CELL]}' stands beyond "
-                    f"the last named column ({columns[-1]}); is there a separator too many?"
-                )
-        for place, cell in enumerate(cells, 1):
-            if len(cell) > _LONGEST_CELL:
-                raise InputError(
-                    f"{path}, line {line}, column {place}: the cell has {len(cell)} characters; "
-                    f"use {_LONGEST_CELL} at most."
-                )
-        named = zip(columns, cells, strict=False)
-        rows.append(_Row(line, {column: cell for column, cell in named if cell and column}))
+    for line, row in table:
+        cells = {place: text for place, cell in enumerate(row, 1) if (text := cell.strip())}
+        for place, cell in cells.items():
+            if place > len(columns):
+                why = f"'{cell[:99]}' stands beyond the last named column ({columns[-1]})"
+            elif len(cell) > _LONGEST_CELL:
+                why = f"the cell has {len(cell)} characters, more than {_LONGEST_CELL}"
+            else:
+                continue
+            raise InputError(f"{path}, line {line}, column {place}: {why}; correct the row.")
+        if cells:
+            named = ((columns[place - 1], cell) for place, cell in cells.items())
+            rows.append(_Row(line, {column: cell for column, cell in named if column}))
     return rows
 
 
@@ -248,21 +208,19 @@ def _separator(path: Path, header: str) -> str:
 
 
 def _columns(path: Path, line: int, header: list[str]) -> list[str]:
-    """Check the header; return the column names, '' for unnamed ones in between."""
+    """Check the header; return the column names."""
     allowed = list(_schema()["properties"])
     names = [name.strip().lower() for name in header]
     while names and not names[-1]:
         names.pop()
     for place, name in enumerate(names, 1):
-        if name in names[: place - 1] and name:
-            raise InputError(
-                f"{path}, line {line}, column {place}: '{name}' is there twice; remove one."
-            )
-        if name not in allowed and not _further(name):
-            raise InputError(
-                f"{path}, line {line}, column {place}: "
-                f"{_suggest_column(header[place - 1].strip(), allowed, names)}"
-            )
+        if name and name in names[: place - 1]:
+            wrong = f"'{name}' is there twice; remove one."
+        elif name not in allowed and not _further(name):
+            wrong = _suggest_column(header[place - 1].strip(), allowed, names)
+        else:
+            continue
+        raise InputError(f"{path}, line {line}, column {place}: {wrong}")
     missing = [name for name in _FIRST if name not in names]
     if missing:
         raise InputError(
@@ -296,162 +254,130 @@ def _further(name: str) -> Mapping[str, Any]:
     return next((rule for pattern, rule in rules.items() if re.search(pattern, name)), {})
 
 
-def _repeated(path: Path, key: tuple[str, str], lines: list[int]) -> Problem:
-    shown = [*map(str, lines)] if len(lines) <= _MOST_LINES else [*map(str, lines[:3]), "others"]
-    numbers = ", ".join(shown[:-1]) + f" and {shown[-1]}"
+def _repeated(path: Path, rows: list[_Row]) -> Problem:
+    sample, dye = (compose(rows[0].cells[name]) for name in ("sample", "dye"))
+    shown = [str(row.line) for row in rows[:_MOST_LINES]]
+    last = "others" if len(rows) > _MOST_LINES else shown.pop()
     return Problem(
-        f"{path}, lines {numbers}: sample {key[0]}, dye {key[1]} is there {len(lines)} times; keep "
-        "one row, or give the others another dye name.",
+        f"{path}, lines {', '.join(shown)} and {last}: sample {sample}, dye {dye} is there "
+        f"{len(rows)} times; keep one row, or give the others another dye name.",
         "duplicate",
-        *key,
+        sample,
+        dye,
         (path,),
     )
 
 
-def _pair(
-    path: Path, row: _Row, kinds: tuple[Mapping[str, Any], type], base: Path
-) -> Pair | Problem:
+def _pair(path: Path, row: _Row, base: Path) -> Pair | Problem:
     """Turn a row into a pair, or into the first problem that it has."""
-    values = {column: _value(column, cell) for column, cell in row.cells.items()}
-    at_fault = _cell_problem(values, row.cells, *kinds)
-    if at_fault is not None:
-        column, why = at_fault
+    cells = row.cells
+    rules = {**_schema()["properties"], **{c: _further(c) for c in cells if _further(c)}}
+    values = {column: _convert(column, cell, rules[column]) for column, cell in cells.items()}
+    files = {c: base / os.path.expanduser(cells[c]) for c in _FILES if c in cells}
+    fault = next(chain(_check_cells(cells, values, rules), _check_files(cells, files, path)), None)
+    if fault is not None:
+        kind, column, why = fault
         where = f"{path}, line {row.line}, column '{column}'"
-        sample, dye = (_usable_name(values.get(name)) for name in ("sample", "dye"))
-        return Problem(f"{where}: {why}.", "sheet-cell", sample, dye, (path,))
-    sample, dye = values["sample"], values["dye"]
-    images = {role: base / os.path.expanduser(row.cells[role]) for role in ("pre", "post")}
-    for role, image in images.items():
-        is_image = is_ome_zarr(image) and os.path.isdir(image)
-        wrong = None if is_image else file_problem(image, path, row.cells[role])
-        if wrong is not None:
-            where = f"{path}, line {row.line}, column '{role}'"
-            return Problem(f"{where}: {wrong}.", "missing-file", sample, dye, (image,))
-    if images["pre"] == images["post"]:
-        return Problem(
-            f"{path}, line {row.line}: pre and post name the same file, {row.cells['pre']}; name "
-            "the image before and the one after staining.",
-            "same-file",
-            sample,
-            dye,
-            (images["pre"],),
-        )
-    hints = hint_files(row.cells, base)
-    wrong = hint_problem(row.cells, hints, path)
-    if wrong is not None:
-        sentence = f"{path}, line {row.line}{wrong}."
-        return Problem(sentence, "missing-file", sample, dye, tuple(hints.values()))
-    series, scale = values.get("series"), values.get("manual_scale")
+        names = values.get("sample"), values.get("dye")
+        return Problem(f"{where}: {why}.", kind, *names, (files.get(column, path),))
     return Pair(
-        sample,
-        dye,
-        pre=images["pre"],
-        post=images["post"],
-        channel=row.cells.get("channel"),
-        series=None if series is None else int(series),
-        manual_scale=None if scale is None else float(scale),
+        *(values["sample"], values["dye"], files["pre"], files["post"]),
+        channel=values.get("channel"),
+        series=values.get("series"),
+        manual_scale=values.get("manual_scale"),
         rule=f"line {row.line} of {path.name}",
-        landmarks=tuple(hints[column] for column in LANDMARKS if column in hints),
-        initial_transform=hints.get(INITIAL),
-        register_from=row.cells.get("register_from"),
-        regions=hints.get(REGIONS),
-        control=values.get("control") is True,
-        groups={column: cell for column, cell in row.cells.items() if is_in_summary(column)},
+        landmarks=tuple(files[column] for column in LANDMARKS if column in files),
+        initial_transform=files.get(INITIAL),
+        register_from=values.get("register_from"),
+        regions=files.get(REGIONS),
+        control=values.get("control", False),
+        groups={column: cell for column, cell in cells.items() if is_in_summary(column)},
     )
 
 
-def _usable_name(value: Any) -> str | None:
-    """Return a sample or dye name if it may stand in the summary."""
-    return value if isinstance(value, str) and explain_unsafe(value) is None else None
-
-
-def _value(column: str, cell: str) -> Any:
-    """Convert a cell to the type of its column; what cannot be stays text, which is refused."""
+def _convert(column: str, cell: str, rule: Mapping[str, Any]) -> Any:
+    """Return the value of a cell; None if its rule in the schema does not allow it."""
+    kind = rule["type"]
     if column in ("sample", "dye"):
-        return compose(cell)
-    if column == "control":
-        return _TRUTHS.get(cell.lower(), cell)
+        name = compose(cell)
+        return name if explain_unsafe(name, is_sample=column == "sample") is None else None
+    if kind == "boolean":
+        return _TRUTHS.get(cell.lower())
     try:
-        number: float = _NUMBERS[column](cell)
-    except (KeyError, ValueError):
-        return cell
-    return number if math.isfinite(number) else cell
+        if kind == "string":
+            if column == "date":
+                datetime.fromisoformat(cell)
+            fits = len(cell) <= rule.get("maxLength", _LONGEST_CELL)
+            return cell if fits and re.search(rule.get("pattern", ""), cell) else None
+        number = int(cell) if kind == "integer" else float(cell)
+    except ValueError:
+        return None
+    least, above = (rule.get(name, -math.inf) for name in ("minimum", "exclusiveMinimum"))
+    return number if least <= number < math.inf and number > above else None
 
 
-def _cell_problem(
-    values: Mapping[str, Any], cells: Mapping[str, str], kinds: Mapping[str, Any], row: Any
-) -> tuple[str, str] | None:
-    """Return the first column at fault of a row, and what is wrong with it; None if nothing."""
-    rules = _schema()["properties"]
-    is_reserved = any(values.get(name) in _reserved(rules[name]) for name in ("sample", "dye"))
-    if not is_reserved and _fits(values, row):
-        if not _is_date(cells.get("date", "")):
-            about = _about(rules["date"])
-            return "date", f"'{cells['date']}' is not a date of the calendar; {about}"
-        names = ((c, explain_unsafe(values[c])) for c in ("sample", "dye"))
-        return next(((c, f"'{cells[c]}' {why}") for c, why in names if why), None)
-    for column, kind in kinds.items():
-        rule = rules.get(column) or _further(column)
-        if column in _FIRST and column not in values:
-            return column, f"the cell is empty; {_about(rule)}"
-        value = values.get(column)
-        if value is not None and (not _fits(value, kind) or value in _reserved(rule)):
-            return column, f"{_wrong(column, cells[column])}; {_about(rule)}"
+def _check_cells(
+    cells: Mapping[str, str], values: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield each column at fault, in the order of the schema, with a kind before and why behind."""
+    for column, rule in rules.items():
+        cell = cells.get(column, "")
+        if not cell and column in _FIRST:
+            wrong = "the cell is empty"
+        elif not cell or values[column] is not None:
+            continue
+        elif column in ("sample", "dye"):
+            wrong = f"'{cell}' {explain_unsafe(compose(cell), is_sample=column == 'sample')}"
+        elif rule["type"] in _EXPECTED:
+            above = " above 0" if "exclusiveMinimum" in rule else ""
+            comma = " (write decimals with a point)" if "," in cell else ""
+            wrong = f"'{cell}' is not {_EXPECTED[rule['type']]}{above}{comma}"
+        else:
+            wrong = f"'{cell}' cannot be used"
+        yield "sheet-cell", column, f"{wrong}; {_about(rule)}"
+
+
+def _check_files(
+    cells: Mapping[str, str], files: Mapping[str, Path], sheet: Path
+) -> Iterator[tuple[str, str, str]]:
+    """Yield each column whose file cannot be used, and why."""
+    for column, file in files.items():
+        is_store = column in _FIRST and is_ome_zarr(file) and os.path.isdir(file)
+        wrong = None if is_store else _explain_absence(file, sheet, cells[column])
+        if wrong is not None:
+            yield "missing-file", column, wrong
+    if files["pre"] == files["post"]:
+        yield "same-file", "post", "it is the file of pre as well; name that after staining"
+    both, post, pre = (column in files for column in LANDMARKS)
+    if both and (post or pre):
+        yield "sheet-cell", LANDMARKS[0], "it holds both images; leave the other two empty"
+    elif post != pre:
+        empty = LANDMARKS[1 if pre else 2]
+        yield "sheet-cell", empty, "the cell is empty, but both images need landmarks; name theirs"
+
+
+def _explain_absence(file: Path, sheet: Path, cell: str) -> str | None:
+    """Return what keeps a file from being opened, as the end of a sentence; None if nothing."""
+    try:
+        if stat.S_ISDIR(file.stat().st_mode):
+            return f"{cell} is a directory; name the file in it"
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return f"there is no {file}; {_find_remedy(file, sheet.parent / cell)}"
+    except OSError as error:
+        return f"{file} cannot be reached ({error.strerror}); check the links and permissions"
     return None
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    try:
-        msgspec.convert(value, kind)
-    except (msgspec.ValidationError, UnicodeEncodeError):
-        return False
-    return True
-
-
-def _reserved(rule: Mapping[str, Any]) -> Collection[str]:
-    names: Collection[str] = rule.get("not", {}).get("enum", ())
-    return names
-
-
-def _choose_kinds(rows: Iterable[_Row]) -> tuple[dict[str, Any], type]:
-    """Return the type of each column of a sheet, from the schema, and that of its rows."""
-    rules = dict(_schema()["properties"])
-    rules |= {column: _further(column) for row in rows for column in row.cells.keys() - rules}
-    kinds = {}
-    for column, rule in rules.items():
-        limits = {ours: rule[name] for name, ours in _LIMITS.items() if name in rule}
-        kinds[column] = Annotated[_TYPES[rule["type"]], Meta(**limits)]
-    fields = [
-        (column, kind) if column in _FIRST else (column, kind, None)
-        for column, kind in kinds.items()
-    ]
-    return kinds, msgspec.defstruct("Row", fields)
-
-
-def _is_date(cell: str) -> bool:
-    """Whether a cell of the schema's form is a day, and a time, of the calendar; or empty."""
-    try:
-        return not cell or bool(datetime.fromisoformat(cell))
-    except ValueError:
-        return False
-
-
-def _wrong(column: str, cell: str) -> str:
-    if column in ("sample", "dye"):
-        why = explain_unsafe(compose(cell))
-        if why is None and cell in RESERVED:
-            why = "is the name of something that unglow itself writes into the results"
-        return f"'{cell}' {why}"
-    if column == "series":
-        return f"'{cell}' is not a whole number from 0; give one or leave the cell empty"
-    if column == "manual_scale":
-        comma = " (write decimals with a point)" if "," in cell else ""
-        return f"'{cell}' is not a number above 0{comma}; give one or leave the cell empty"
-    if column == "order":
-        return f"'{cell}' is not a number; give one or leave the cell empty"
-    if column == "control":
-        return f"'{cell}' is neither true nor false; write one of them or leave the cell empty"
-    return f"'{cell}' cannot be used"
+def _find_remedy(file: Path, above: Path) -> str:
+    if os.path.islink(file):
+        return f"it is a link to {file.readlink()}, so fix the link"
+    if os.path.isfile(above):
+        return f"paths start at the working directory, so write {above}"
+    with suppress(OSError, ValueError):
+        names = [path.name for path in file.parent.iterdir()]
+        for near in difflib.get_close_matches(file.name, names, n=1):
+            return f"did you mean {file.with_name(near)}?"
+    return "correct the path (relative ones start at the working directory)"
 
 
 def _about(rule: Mapping[str, Any]) -> str:
@@ -463,7 +389,7 @@ def _about(rule: Mapping[str, Any]) -> str:
 @cache
 def _schema() -> Mapping[str, Any]:
     """Return the schema of the columns, ``config/schemas/samples.schema.yaml``."""
-    import yaml  # noqa: PLC0415 - which jobs can do without
+    import yaml
 
     source = workflow_directory() / "config" / "schemas" / "samples.schema.yaml"
     if not os.path.isfile(source):

@@ -1,0 +1,235 @@
+"""Px of exactly one value that light does not make: holes, fill values, gaps between tiles.
+
+Noise hardly gives neighbours one value for long, and what is clipped (glass at 0, saturated light)
+ends where light and noise let it. So px have no data where they lie in squares of 3 x 3 px of one
+value, and two of the four ends of their row and column are *firm*: on an edge that keeps to a row
+or column for `RUN` px, and behind which values jump. So a hole differs from the dark glass that it
+touches. Px that are not found are data, as before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.core.windows import Window, merge_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from unglow.core.arrays import Array, Bools, Bytes
+
+
+RUN = 31
+"""An edge is straight over at least this many px; odd."""
+_BAND = 256
+"""Rows or columns that are worked on together, to save memory."""
+_JUMP, _LEVELS = 0.02, 3
+"""Behind a firm edge, half of the px differ by more than this part of what is typical in the
+window, and of integers by more than this many grey levels: blocks of JPEG differ by less. And"""
+_BEHIND, _AT_ONCE = 4, 0.5
+"""by this part of what px do so much further on: optics make no such steps. And"""
+_ROUGH = 0.25
+"""of neighbours along it this part differs: where noise is lost, flat px may be chance."""
+_FIRM, _SEAM, _BORDER = 1, 8, 64
+"""Ends of runs, as they are added up: a firm edge, the end of the window, the border of the image.
+The last one is firm if the other end is, and the run longer than a rim lost in processing."""
+_MOST_WAITING = 64
+"""At most this many parts of a window wait for what its neighbours say, the largest first."""
+
+
+def find_constant(
+    block: Array, window: Window, shape: tuple[int, int], stored: Bools | None = None
+) -> tuple[Bools, list[Window]] | None:
+    """Find px of a window that are constant and were not imaged; None if nothing is to be said.
+
+    Parameters
+    ----------
+    block
+        Px of the window (rows, cols), any real dtype.
+    window, shape
+        Where it lies in an image of (rows, columns).
+    stored
+        Which px are stored; None for all.
+
+    Returns
+    -------
+    Which px have no data, (rows, cols) bool; and further rectangles of one value, from the corner
+    of the window, that have none if what they touch beyond its end has none.
+    """
+    if min(block.shape) < 3 or not _may_hold_any(block):
+        return None
+    flat = _find_squares(block)
+    if stored is not None:
+        flat &= stored
+    ends = np.zeros(flat.shape, np.uint8)
+    outer = (window.x0 == 0, window.x1 == shape[1]), (window.y0 == 0, window.y1 == shape[0])
+    views = (flat, block, ends), (flat.T, block.T, ends.T)
+    firm = [_find_firm(runs, pixels) for runs, pixels, _ in views]
+    if not flat.all() and not any(at.size for both in firm for at, _ in both):
+        return None
+    for (runs, _, total), both, at_border in zip(views, firm, outer, strict=True):
+        _add_ends(runs, both, at_border, total)
+    kinds = ends & (_SEAM - 1)
+    mask = kinds >= 2
+    near = _erode(_widen(mask.copy(), RUN, RUN), RUN // 2, RUN // 2)
+    np.logical_or(mask, flat, out=mask, where=near)  # where gaps cross, no end is firm
+    del near
+    ends //= _SEAM
+    kinds += ends
+    waits = (ends > 0) & (kinds >= 2)
+    waits &= ~mask
+    waiting = merge_runs(waits)
+    return mask, sorted(waiting, key=lambda w: (-w.size, w))[:_MOST_WAITING]
+
+
+def _may_hold_any(block: Array) -> bool:
+    """Say whether every eighth row or column shows one value alone, or what may be a firm edge."""
+    least = _LEVELS if block.dtype.kind in "iu" else 0
+    for lines in (block[::8], block[:, ::8].copy().T):
+        equal = lines[:, 1:] == lines[:, :-1]
+        flat = equal[:, 1:] & equal[:, :-1]
+        ends = [flat[:, :-1] & ~equal[:, 2:], flat[:, 1:] & ~equal[:, :-2]]
+        for edge, here, beyond in zip(ends, (2, 1), (3, 0), strict=True):
+            row, col = np.nonzero(edge[3:] & edge[2:-1] & edge[1:-2] & edge[:-3])
+            jumps = [
+                np.abs(lines[row + k, col + beyond].astype(np.float64) - lines[row, col + here])
+                for k in range(4)
+            ]
+            if (np.min(jumps, axis=0) > least).any():
+                return True
+        if flat.all():
+            return True
+    return False
+
+
+def _widen(mask: Bools, rows: int, cols: int) -> Bools:
+    """Add to a mask, in place, the px at most so many rows and columns from it."""
+    for lines, most in ((mask, rows), (mask.T, cols)):
+        reached = 0
+        while reached < most:
+            step = min(2 * reached + 1, most - reached)
+            before = lines.copy()
+            lines[step:] |= before[:-step]
+            lines[:-step] |= before[step:]
+            reached += step
+    return mask
+
+
+def _erode(mask: Bools, rows: int, cols: int) -> Bools:
+    """Take away from a mask, in place, the px at most so many rows and columns from its ends."""
+    np.logical_not(mask, out=mask)
+    return np.logical_not(_widen(mask, rows, cols), out=mask)
+
+
+def _find_squares(block: Array) -> Bools:
+    """Return which px lie in squares of 3 x 3 px of one value, which may go on beyond the end."""
+    flat = np.empty(block.shape, np.bool_)
+    padded = np.pad(block, 2, "edge")
+    for y in range(0, len(block), _BAND):
+        band = padded[y : y + _BAND + 4]
+        across, down = band[:, 1:] == band[:, :-1], band[1:] == band[:-1]
+        quads = across[1:] & across[:-1] & down[:, 1:]
+        nines = quads[1:, 1:] & quads[1:, :-1] & quads[:-1, 1:] & quads[:-1, :-1]
+        flat[y : y + _BAND] = _widen(nines, 1, 1)[1:-1, 1:-1]
+    flat[np.ix_((0, -1), (0, -1))] &= flat[np.ix_((1, -2), (1, -2))]  # not a px by itself
+    for values, squares in ((block, flat), (block.T, flat.T)):
+        # where squares of two values touch, an image was enlarged by repeating its px
+        touch = squares[1:] & squares[:-1] & (values[1:] != values[:-1])
+        if touch.any():
+            squares[1:] &= ~touch
+            squares[:-1] &= ~touch
+    return flat
+
+
+def _find_firm(flat: Bools, block: Array) -> list[tuple[NDArray[np.intp], ...]]:
+    """Return the px (row, col) at firm ends of the runs in rows: the first px, then the last."""
+    ends, none = [], (np.zeros(0, np.intp),) * 2
+    for beyond in (-1, 1):
+        found = []
+        for x in range(0, flat.shape[1], _BAND):
+            band = np.ascontiguousarray(flat[:, max(0, x - 1) : x + _BAND + 1])
+            edge = np.zeros_like(band)
+            here, there = (np.s_[:, 1:], np.s_[:, :-1])[::-beyond]
+            edge[here] = band[here] & ~band[there]
+            _widen(_erode(edge, RUN // 2, 0), RUN // 2, 0)
+            if not edge.any():
+                continue
+            col, row = np.nonzero(edge.T[min(x, 1) : min(x, 1) + _BAND])
+            found.append((row, col + x))
+        row, col = (np.concatenate(part) for part in zip(none, *found, strict=True))
+        ends.append(_keep_jumps(row, col, beyond, flat, block) if row.size else none)
+    return ends
+
+
+def _keep_jumps(
+    row: NDArray[np.intp], col: NDArray[np.intp], beyond: int, flat: Bools, block: Array
+) -> tuple[NDArray[np.intp], ...]:
+    """Return those px of straight edges behind which values jump."""
+    apart = (np.diff(col, prepend=-2) != 0) | (np.diff(row, prepend=-2) != 1) | (row % RUN == 0)
+    first = np.flatnonzero(apart)  # of pieces: an edge may begin on glass
+    lengths = np.diff(first, append=row.size)
+    own = block[row[first], col[first]].astype(np.float64)
+    others = block[::8, ::8][~flat[::8, ::8]].astype(np.float64)
+    least = np.zeros(len(own))
+    for value in np.unique(own):
+        typical = np.median(np.abs(others - value)) if others.size else 0.0
+        least[own == value] = max(_JUMP * typical, _LEVELS if block.dtype.kind in "iu" else 0)
+    further = np.clip(col + _BEHIND * beyond, 0, block.shape[1] - 1)
+    next_, whole = (block[row, at].astype(np.float64) for at in (col + beyond, further))
+    least, own = np.repeat(least, lengths), np.repeat(own, lengths)
+    step, whole = np.abs(next_ - own), np.abs(whole - own)
+    jump = np.add.reduceat((step > least) & (step >= _AT_ONCE * whole), first)
+    rough = np.add.reduceat(np.diff(next_, prepend=next_[:1]) != 0, first)
+    jumps = (jump >= 0.5 * lengths) & (rough >= _ROUGH * lengths)
+    kept = np.repeat(jumps, lengths)
+    return row[kept], col[kept]
+
+
+def _add_ends(
+    flat: Bools,
+    firm: list[tuple[NDArray[np.intp], ...]],
+    at_border: tuple[bool, bool],
+    total: Bytes,
+) -> None:
+    """Add to ``total``, for each flat px, the kinds of the ends of its run."""
+    last = flat.shape[1] - 1
+    edges = [_BORDER if one else _SEAM for one in at_border]
+    for y in range(0, len(flat), _BAND):
+        band = np.ascontiguousarray(flat[y : y + _BAND])
+        ends = np.zeros((2, *band.shape), np.uint8)
+        ends[0, :, 0], ends[1, :, last] = edges
+        for one, (row, col) in zip(ends, firm, strict=True):
+            inside = (row >= y) & (row < y + len(band))
+            one[row[inside] - y, col[inside]] = _FIRM
+        steps = np.diff(band.astype(np.int8), axis=1, prepend=0, append=0)
+        starts, stops = np.nonzero(steps > 0), np.nonzero(steps < 0)
+        lengths = stops[1] - starts[1]
+        codes = ends[0][starts] + ends[1][stops[0], stops[1] - 1]
+        codes += (codes == _FIRM + _BORDER) & (lengths >= RUN)
+        band_total = np.zeros(band.shape, np.uint8)
+        band_total[band] = np.repeat(codes % _BORDER, lengths)
+        total[y : y + _BAND] += band_total
+
+
+def spread(found: Mapping[Window, float], waiting: Mapping[Window, float]) -> list[Window]:
+    """Return what waits and touches no data of its value along half of a side, or such a one."""
+    added: list[Window] = []
+    left, new = dict(waiting), dict(found)
+    while new:
+        near = {
+            w: value
+            for w, value in left.items()
+            if any(value == other and _go_on(w, one) for one, other in new.items())
+        }
+        added += near
+        left, new = {w: v for w, v in left.items() if w not in near}, near
+    return added
+
+
+def _go_on(one: Window, other: Window) -> bool:
+    rows, cols = one.grow(1).common(other).shape
+    return 2 * rows * cols >= (one.shape[1] if rows == 1 else one.shape[0]) > 0

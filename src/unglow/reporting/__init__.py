@@ -1,1 +1,0 @@
-"""What people look at: figures, pages, the terminal, the summary."""
