@@ -254,6 +254,10 @@ def test_from_a_folder_to_a_judged_candidate_by_keys_alone(tab, show, work):
     tab.wait("document.querySelectorAll('.table .line').length > 1", 60)
     assert long_sentences(said(tab)) == []
     assert walk(tab) == []
+    reach(tab, "flux")
+    tab.key("Enter")
+    tab.run("unglow.panels.all.find(({ name }) => name === 'candidates').decided()")
+    assert focus(tab) == "flux ▾"  # the table was drawn again twice
     reach(tab, "Overlays")
     tab.key("Enter")
     reach(tab, "residual blocks")

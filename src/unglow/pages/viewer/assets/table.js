@@ -22,9 +22,13 @@ export class Table {
     this.element.style.setProperty("--columns", columns.map(({ width: [least, share] }) => "minmax(" + least + "px, " + share + "fr)").join(" "));
     this.element.style.setProperty("--width", columns.reduce((sum, { width }) => sum + width[0], 0) + "px");
     this.element.setAttribute("aria-rowcount", order.length + 1);
-    fill(this.head, columns.map(({ name, title, hint }) => el("button", {
-      type: "button", role: "columnheader", title: hint, onclick: () => this.hears.sorted(name), "aria-sort": name === by ? (down ? "descending" : "ascending") : null,
-    }, title + (name === by ? (down ? " ▾" : " ▴") : ""))));
+    const names = columns.map(({ name }) => name).join();
+    if (names !== this.names) fill(this.head, columns.map(({ name, hint }) => el("button", { type: "button", role: "columnheader", title: hint, onclick: () => this.hears.sorted(name) })));
+    this.names = names; // the same headings stay: one of them may have the focus
+    columns.forEach(({ name, title }, n) => {
+      this.head.children[n].textContent = title + (name === by ? (down ? " ▾" : " ▴") : "");
+      this.head.children[n].ariaSort = name === by ? (down ? "descending" : "ascending") : null;
+    });
     this.rows.style.height = order.length * ROW + "px";
     this.element.style.maxHeight = (order.length + 2) * ROW + "px";
     this.draw();
