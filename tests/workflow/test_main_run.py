@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import zipfile
 
 import numpy as np
@@ -141,6 +142,28 @@ def test_the_summary_reports_status_residual_and_gain(pair):
     assert float(row["residual_p95_px"]) < 1
     assert float(row["gain_low95"]) < float(row["gain"]) < float(row["gain_high95"])
     assert (work / "results" / "verdict.txt").read_text().startswith("1 ok")
+
+
+def test_every_file_column_and_key_is_described(pair):
+    work, directory = pair
+    pages = "".join(
+        (PROJECT / "docs" / name).read_text() for name in ("result-files.md", "results.md")
+    )
+    described = set(re.findall(r"[\w<>*.]+", " ".join(re.findall(r"`([^`]+)`", pages))))
+    described |= set(re.findall(r"\*\*([\w.]+)\*\*", pages))
+    named = {
+        place.name
+        for place in (*directory.iterdir(), *(directory / "details").iterdir())
+        if place.name != "details"
+    }
+    named |= {figure.name for figure in (directory / "figures").iterdir()}
+    named |= set(next(csv.reader((directory / "candidates.csv").open())))
+    named |= set(next(csv.reader((work / "results" / "summary.tsv").open(), delimiter="\t")))
+    for name in ("transform.json", "scale.json", "details/detection.json"):
+        record = json.loads((directory / name).read_text())
+        named |= set(record)
+        named |= {key for method in record.get("methods", {}).values() for key in method}
+    assert sorted(named - described) == []
 
 
 def test_every_job_left_a_log_a_benchmark_and_a_memory_record(pair):

@@ -17,6 +17,7 @@ from packaging.version import Version
 from real_runs import PROJECT, TABLES, command, images_of, snakemake
 from snakemake import __version__ as snakemake_version
 
+import unglow
 from unglow import transform
 from unglow.core.digests import SUFFIX
 from unglow.images.zarr import open_store
@@ -206,6 +207,21 @@ def test_the_installed_workflow_with_a_rule_of_the_users(tmp_path, small_raw):
     again = command(tmp_path, *words)
     assert again.code == 0, again.text
     assert again.jobs() == {"unglow_detect": 1, "count": 1}
+
+
+def test_a_package_of_another_version_than_the_workflow_is_refused(tmp_path, fresh):
+    place = tmp_path / "workflow"
+    place.mkdir()
+    for name in ("Snakefile", "rules", "config", "scripts", "report", "envs", "profiles"):
+        here = PROJECT / name
+        (shutil.copytree if here.is_dir() else shutil.copy)(here, place / name)
+    common = place / "rules" / "common.smk"
+    common.write_text(re.sub('^VERSION = ".*"', 'VERSION = "9.8.7"', common.read_text(), flags=re.M))
+    run = snakemake(fresh, "-n", "--snakefile", str(place / "Snakefile"))
+    assert run.code == 1
+    assert "9.8.7" in run.text
+    assert unglow.__version__ in run.text
+    assert "Traceback" not in run.text
 
 
 def test_a_module_with_a_prefix_of_paths_is_refused_in_one_sentence(tmp_path, small_raw):

@@ -44,6 +44,8 @@ HIGHEST = 50.0
 """Highest threshold, a signal-to-noise ratio: far above what chance reaches."""
 _TAIL = 30
 """Below this many sources an exponential tail is fitted: the standard error of its mean is 18 %."""
+_PRIOR = 4
+"""As many sources of normal noise are taken into the mean of the tail."""
 _TABLE_STEP, _TABLE_END = 0.25, 10.0
 """Thresholds in the table of detection.json, signal-to-noise ratios; a higher choice is reached."""
 _DRAWS = 50
@@ -105,7 +107,7 @@ class Sides:
         1 where nothing bright is left.
         """
         bright = self.counts_above[0]
-        raw = np.where(bright > 0, extend_tail(self.dark) / np.maximum(bright, 1), 1.0)
+        raw = np.where(bright > 0, extend_tail(self.dark, self.lowest) / np.maximum(bright, 1), 1.0)
         # that of a threshold is the best that a lower one has: more candidates, and fewer false
         return np.minimum(np.minimum.accumulate(raw), 1.0)
 
@@ -156,22 +158,34 @@ def _sum_from_each(counts: Counts) -> Counts:
     return np.asarray(counts[::-1].cumsum()[::-1])
 
 
-def extend_tail(counts: Counts) -> Floats:
+def extend_tail(counts: Counts, lowest: float) -> Floats:
     """Return numbers to be expected from each threshold on, of those in each bin, (bins,).
 
     Where fewer than 30 are left they say little, and where none is left chance has not ended: there
     the number falls off exponentially, by the mean excess of those 30, or is what was found if that
     is more. The threshold is where the expectation happens to be low: with what was found left out,
     of 40 candidates 0.057 were false for 0.045 that were expected.
+
+    The excess is taken with four more sources of normal noise, which is 1 / t above a threshold t.
+    Where there are fewer than 30 in all, one is added to them (as the +1 of Barber and Candes 2015,
+    Annals of Statistics 43, 2055): without, a third of the searches with one false source at most
+    listed it, and of lists with two true ones 0.17 to 0.29 was false.
+
+    Parameters
+    ----------
+    counts
+        Those in each step of `STEP` from ``lowest`` on, (bins,).
+    lowest
+        The first threshold.
     """
     found = _sum_from_each(counts)
     above = found.astype(np.float64)
-    if above[0] == 0:
-        return above
-    start = int(np.flatnonzero(above >= min(_TAIL, above[0]))[-1])
+    start = int(np.flatnonzero(above >= min(_TAIL, above[0]))[-1]) if above[0] else 0
     beyond = np.arange(start, len(above)) - start
-    excess = float((counts[start:] * ((beyond + 0.5) * STEP)).sum() / above[start])
-    above[start:] = above[start] * np.exp(-beyond * STEP / excess)
+    sum_of_excess = float((counts[start:] * ((beyond + 0.5) * STEP)).sum())
+    excess = (sum_of_excess + _PRIOR / (lowest + STEP * start)) / (above[start] + _PRIOR)
+    few = above[0] < _TAIL
+    above[start:] = (above[start] + few) * np.exp(-beyond * STEP / excess)
     return np.maximum(above, found)
 
 
@@ -230,7 +244,7 @@ class Controls:
         found = [one.bright for one in self._valid_counts]
         return _sum_from_each(np.sum(found, axis=0, dtype=np.int64))
 
-    def predict(self) -> Floats:
+    def predict(self, lowest: float) -> Floats:
         """Return what is found by chance in as many px from each threshold on, (bins,).
 
         As `extend_tail`: a threshold above which a small control has nothing is not free of chance.
@@ -240,7 +254,7 @@ class Controls:
         counts = self.counts
         if not counts[0]:
             return np.ones(len(counts))
-        return extend_tail(counts - np.append(counts[1:], 0))
+        return extend_tail(counts - np.append(counts[1:], 0), lowest)
 
     def rates(self, own: Sides, searched_px: int) -> ControlRates | None:
         """Return the rates of a pair; None if no control was searched.
@@ -256,7 +270,7 @@ class Controls:
             return None
         bright, counts = own.counts_above[0], self.counts
         factor = searched_px / self.searched_px / np.maximum(bright, 1)
-        raw = np.where(bright > 0, np.minimum(self.predict() * factor, 1), 1)
+        raw = np.where(bright > 0, np.minimum(self.predict(own.lowest) * factor, 1), 1)
         # as on the negative side, that of a threshold is the best that a lower one has
         best = np.maximum.accumulate(
             np.where(raw <= np.minimum.accumulate(raw), np.arange(len(raw)), 0)

@@ -61,7 +61,7 @@ def test_where_many_are_dark_the_rate_is_their_share():
 def test_beyond_the_last_dark_ones_the_expectation_falls_off_instead_of_ending():
     rng = np.random.default_rng(1)
     made = sides([], 3.5 + rng.exponential(0.25, 4000))
-    expected, counted = extend_tail(made.dark), made.counts_above[1]
+    expected, counted = extend_tail(made.dark, 3.5), made.counts_above[1]
     thresholds = made.thresholds
     true = 4000 * np.exp(-(thresholds - 3.5) / 0.25)
     some = true > 1
@@ -73,14 +73,16 @@ def test_beyond_the_last_dark_ones_the_expectation_falls_off_instead_of_ending()
 def test_the_tail_falls_by_the_mean_excess_of_the_last_thirty():
     counts = np.zeros(12, np.int64)
     counts[[0, 2, 4, 5, 8]] = 100, 30, 20, 6, 4
-    found = extend_tail(counts)
+    found = extend_tail(counts, 3.8)
     assert found[:5].tolist() == [160, 60, 60, 30, 30]
-    # from the threshold of bin 4 on: twenty are 0.025 above it, six 0.075, and four 0.225
-    excess = (20 * 0.025 + 6 * 0.075 + 4 * 0.225) / 30
+    # above 4.0, the threshold of bin 4: twenty by 0.025, six by 0.075, four by 0.225; and four of
+    # normal noise
+    excess = (20 * 0.025 + 6 * 0.075 + 4 * 0.225 + 4 / 4.0) / 34
     expected = 30 * np.exp(-0.05 * np.arange(8) / excess)
-    expected[3:5] = 4  # what was found is more
+    expected[4] = 4  # what was found is more
     np.testing.assert_allclose(found[4:], expected, rtol=1e-12)
-    assert extend_tail(counts * 0).tolist() == [0] * 12
+    # of none, one is expected at the lowest threshold
+    assert extend_tail(counts * 0, 4.0)[:2].tolist() == [1, pytest.approx(np.exp(-0.2))]
 
 
 def test_a_low_threshold_that_chance_makes_look_good_is_not_chosen():
@@ -106,16 +108,34 @@ def test_the_lowest_threshold_with_a_rate_that_is_low_enough_is_chosen():
     rates[:] = 1
     rates[5:] = 0  # where nothing bright is left
     assert made.choose(0.05, rates) is None
-    assert made.choose(0.0) == 3.5
+    assert made.choose(0.0) is None
 
 
-def test_a_single_source_counts():
-    made = sides([3.5], [])
-    assert made.choose(0.05) == 3.5
-    assert made.rates()[0] == 0
-    # twenty dark ones in the first bin: 20 * exp(-2 * n) are to be expected from bin n on
-    one = sides([3.72], [3.51] * 20)
-    assert one.rates()[4] == pytest.approx(20 * np.exp(-8))
+def test_a_single_source_counts_if_it_is_far_above_chance():
+    made = sides([5.0], [])
+    assert made.rates()[0] == 1
+    assert made.choose(0.05) == pytest.approx(3.5 + 0.9)
+    assert sides([3.7], []).choose(0.05) is None
+
+
+@pytest.mark.parametrize("chance", [0.5, 1, 2, 5, 10, 30])
+@pytest.mark.parametrize(("true", "recall"), [(0, 0), (2, 0.83), (10, 0.85)])
+def test_small_searches_list_no_chance(chance, true, recall):
+    """As many as `chance` false sources on each side; few searches without a true one list any."""
+    rng = np.random.default_rng(7)
+    false = listed = with_false = 0
+    for _ in range(300):
+        noise = [np.sqrt(3.5**2 - 2 * np.log(rng.uniform(size=n))) for n in rng.poisson(chance, 2)]
+        made = sides([*(4 + rng.exponential(8, true)), *noise[0]], noise[1])
+        first = int(made.bins((made.choose(0.05) or np.inf) + 1e-6))
+        wrong = np.count_nonzero(made.bins(noise[0]) >= first)
+        false, with_false = false + wrong, with_false + (wrong > 0)
+        listed += made.counts_above[0][first]
+    if true:
+        assert false / listed < 0.08
+        assert (listed - false) / (300 * true) > recall
+    else:
+        assert with_false / 300 < 0.08
 
 
 def test_a_single_chance_above_all_dark_ones_is_no_discovery():

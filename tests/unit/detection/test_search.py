@@ -409,6 +409,30 @@ def test_tissue_as_dim_as_glass_between_bright_cells_is_section():
     assert np.count_nonzero(mask != inside) < 0.1 * inside.sum()
 
 
+def noisy(bright, glare=0.0):
+    """Draw what is bright on noise under uneven light, ``glare`` of that in its corners."""
+    row, col = np.indices(bright.shape)
+    light = 1 - glare * np.hypot(row - 200, col - 210) / 290
+    noise = np.random.default_rng(11).normal(0, 30, bright.shape)
+    return ((100 + bright) * light + noise).astype(np.float32)
+
+
+@pytest.mark.parametrize(("level", "glare"), [(400, 0.0), (150, 0.4), (100, 0.4)])
+def test_a_dim_section_on_noisy_glass_under_uneven_light_is_found(level, glare):
+    row, col = np.indices((400, 420))
+    inside = np.hypot(row - 190, (col - 230) * 0.6) < 60
+    mask = section_mask(noisy(inside * (level + 0.2 * level * np.sin(row / 4)), glare))
+    assert np.count_nonzero(mask != inside) < 0.15 * inside.sum()
+
+
+@pytest.mark.parametrize("count", [20, 500, 5000])
+def test_noisy_tissue_that_fills_the_image_is_section_between_bright_cells(count):
+    spots = np.zeros((400, 420))
+    places = np.random.default_rng(9).uniform(0, 1, (count, 2)) * spots.shape
+    spots[tuple(places.astype(int).T)] = 1.0
+    assert section_mask(noisy(9000 * gaussian_filter(spots, 2.0), 0.3)).all()
+
+
 def test_an_image_without_glass_is_all_section():
     rng = np.random.default_rng(8)
     image = 60 + 20 * np.kron(rng.normal(size=(100, 105)), np.ones((4, 4)))

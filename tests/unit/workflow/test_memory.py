@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -379,3 +381,33 @@ def test_many_small_pairs_run_next_to_each_other_with_one_thread_each(tmp_path):
     assert threads(3, (1000, 1200)) == (2, 2)
     assert threads(4, (1000, 1200)) == (1, 2)
     assert threads(5, (6000, 6000)) == (2, 2)
+
+
+def test_the_table_of_memory_by_rule_is_what_the_model_declares(tmp_path):
+    declared = {}
+    layouts = ({"tile": (256, 256)}, {"tile": (512, 512)}, {"rowsperstrip": 16})
+    for px, dtype, options in itertools.product((4096, 16384), (np.uint8, np.uint16), layouts):
+        made = header(tmp_path / "large.tif", (px, px), dtype, **options)
+        layout = plan_layouts(made, made, "auto")
+        for rule, demand in {
+            "ingest": both_of(made, layout),
+            "register": stage_memory.register(((px, px), (px, px)), 1024, 256),
+            "align": stage_memory.align(layout["derived"], layout["pre"]),
+            "detect": stage_memory.detect(layout["derived"]),
+            "snr": stage_memory.snr(layout["derived"]),
+            "difference": stage_memory.difference(layout["derived"]),
+        }.items():
+            peaks = [demand.peak_mb(budget, n) for budget, n in ((0, 1), (2000, 2), (2000, 4))]
+            declared.setdefault(rule, []).append(peaks)
+        exports = [stage_memory.export(layout["derived"], computed=c) for c in (False, True)]
+    page = (Path(__file__).parents[3] / "docs" / "design-choices.md").read_text()
+    for rule, peaks in declared.items():
+        said = re.search(rf"\| `{rule}` \| (\S+) \| (\S+) \| (\S+) \|", page).groups()
+        for cell, column in zip(said, zip(*peaks, strict=True), strict=True):
+            low, _, high = cell.partition("-")
+            assert [int(low), int(high or low)] == pytest.approx([min(column), max(column)], abs=3)
+    small_ones = re.search(r"`export_\*` \| (\d+), (\d+), (\d+), (\d+)-(\d+) \|", page).groups()
+    alone = [small(stage) for stage in ("scale", "summary", "figures")]
+    assert [*map(int, small_ones)] == pytest.approx(
+        [one.peak_mb(2000, 1) for one in (*alone, *exports)], abs=3
+    )
