@@ -30,8 +30,9 @@ _MANY = 10
 _SWAPPED = 3
 _BEYOND = 3
 """This many dark sources beyond the noise are more than chance makes."""
-_HIDDEN = 3
-"""Where this many times as many sources are bright as dark, most of them are stain."""
+_HIDDEN, _ERRORS = 2, 2.0
+"""Where this many times as many sources are bright as dark, and their number differs by as many
+standard errors, half of them or more are stain."""
 _HIGH = 10.0
 """A threshold above this signal-to-noise ratio has more than noise below it: 4 to 6 is usual."""
 _NEAR_PX, _NEAR_SHARE = 256.0, 0.05
@@ -122,7 +123,8 @@ def _warn_of_sources(result: SearchResult) -> Iterator[str]:
     strongest = result.negatives[0].tolist() if len(result.negatives) else (0.0, 0.0, 0.0)
     at, ratio = strongest[:2], strongest[2]
     if result.threshold is None and dark >= _BEYOND:
-        key = "stain_hidden" if bright >= _HIDDEN * dark else "none_listed"
+        more = bright - dark >= _ERRORS * math.sqrt(bright + dark)
+        key = "stain_hidden" if more and bright >= _HIDDEN * dark else "none_listed"
         counts = {"bright": bright, "dark": dark, "ends": _NOISE_ENDS}
         yield explain(key, at=at, ratio=ratio, **counts)
     elif result.threshold is not None and result.threshold > _HIGH:

@@ -71,11 +71,16 @@ def test_no_threshold_though_both_signs_reach_beyond_the_noise():
     assert said(result(bright=[3.6, 3.8], dark=[3.7, 4.1])) == []
 
 
-def test_stain_that_dark_sources_hide_is_a_doubt_and_an_honest_empty_list_is_none():
-    """As dust on the sensor does: 8 dark sources, as strong as the strongest of 38 bright ones."""
-    dark = np.linspace(20, 50, 8)
-    [hidden] = said(result(np.linspace(8, 30, 38), dark, [(1.0, 2.0, 50.0)]))
-    [honest] = said(result(np.linspace(8, 30, 9), dark, [(1.0, 2.0, 50.0)]))
+@pytest.mark.parametrize(
+    ("dark", "hiding", "honest"), [(8, 38, 9), (12, 25, 20), (5, 15, 11), (40, 80, 60)]
+)
+def test_stain_that_dark_sources_hide_is_a_doubt_and_an_honest_empty_list_is_none(
+    dark, hiding, honest
+):
+    """As dust on the sensor does: dark sources as strong as the strongest of the bright ones."""
+    of_dust = np.linspace(20, 50, dark)
+    [hidden] = said(result(np.linspace(8, 30, hiding), of_dust, [(1.0, 2.0, 50.0)]))
+    [honest] = said(result(np.linspace(8, 30, honest), of_dust, [(1.0, 2.0, 50.0)]))
     assert (hidden.key, honest.key) == ("stain_hidden", "none_listed")
     assert split_notes([hidden, honest]) == ([hidden], [honest])
 
