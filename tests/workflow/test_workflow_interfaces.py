@@ -216,7 +216,8 @@ def test_a_package_of_another_version_than_the_workflow_is_refused(tmp_path, fre
         here = PROJECT / name
         (shutil.copytree if here.is_dir() else shutil.copy)(here, place / name)
     common = place / "rules" / "common.smk"
-    common.write_text(re.sub('^VERSION = ".*"', 'VERSION = "9.8.7"', common.read_text(), flags=re.M))
+    assert 'VERSION = "9.8.7"' not in common.read_text()
+    common.write_text(re.sub(r'\nVERSION = ".*"', '\nVERSION = "9.8.7"', common.read_text()))
     run = snakemake(fresh, "-n", "--snakefile", str(place / "Snakefile"))
     assert run.code == 1
     assert "9.8.7" in run.text
