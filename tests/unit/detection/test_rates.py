@@ -28,6 +28,11 @@ def sides(bright=(), dark=(), lowest=3.5):
     return made
 
 
+def draw_chance(rng, mean):
+    """Draw the ratios of normal noise above 3.5 on both sides, so many on average on each."""
+    return [np.sqrt(3.5**2 - 2 * np.log(rng.uniform(size=n))) for n in rng.poisson(mean, 2)]
+
+
 def test_counts_from_each_threshold_on():
     made = sides([3.5, 3.56, 4.0, 900.0], [3.52, 4.02])
     bright, dark = made.counts_above
@@ -90,7 +95,7 @@ def test_a_low_threshold_that_chance_makes_look_good_is_not_chosen():
     rng = np.random.default_rng(1)
     false = listed = 0
     for _ in range(300):
-        noise = [np.sqrt(3.5**2 - 2 * np.log(rng.uniform(size=n))) for n in rng.poisson(400, 2)]
+        noise = draw_chance(rng, 400)
         true = 3.5 + rng.exponential(8, 15)
         made = sides([*true, *noise[0]], noise[1])
         first = int(made.bins((made.choose(0.05) or np.inf) + 1e-6))
@@ -125,7 +130,7 @@ def test_small_searches_list_no_chance(chance, true, recall):
     rng = np.random.default_rng(7)
     false = listed = with_false = 0
     for _ in range(300):
-        noise = [np.sqrt(3.5**2 - 2 * np.log(rng.uniform(size=n))) for n in rng.poisson(chance, 2)]
+        noise = draw_chance(rng, chance)
         made = sides([*(4 + rng.exponential(8, true)), *noise[0]], noise[1])
         first = int(made.bins((made.choose(0.05) or np.inf) + 1e-6))
         wrong = np.count_nonzero(made.bins(noise[0]) >= first)
