@@ -1,5 +1,15 @@
 """unglow: remove autofluorescence from microscopy images, in a memory budget of your choice."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unglow.monitor.measure import measure
+    from unglow.photometry.difference import open_difference
+    from unglow.results.directory import open_results
+    from unglow.results.runs import list_runs, open_run
+    from unglow.results.start import run, subtract
+    from unglow.telemetry.recording import span
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -15,7 +25,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
+def __dir__() -> list[str]:
+    """Return the public names, imported or not: what the Tab key offers."""
+    return sorted(__all__)
+
+
+def __getattr__(name: str) -> Any:
     """Import what others call only when they ask for it: jobs and commands start quickly."""
     if name not in __all__:
         raise AttributeError(f"module 'unglow' has no attribute '{name}'")

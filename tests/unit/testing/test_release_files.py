@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 import tomllib
+from subprocess import check_output
 
 import pytest
 import tifffile
@@ -74,6 +76,11 @@ def test_every_public_name_is_in_the_reference(project):
     page = (project / "docs" / "python.md").read_text()
     for name in set(unglow.__all__) - {"__version__"}:
         assert re.search(rf"\.\. auto(function|class):: unglow\.{name}\n", page), name
+
+
+def test_the_tab_key_offers_every_public_name_before_it_is_imported():
+    words = [sys.executable, "-c", "import unglow; print(*dir(unglow))"]
+    assert set(check_output(words, text=True).split()) >= {*unglow.__all__}
 
 
 def test_no_advice_installs_a_package_of_this_name_from_a_registry(project):
