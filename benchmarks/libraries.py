@@ -324,7 +324,8 @@ def measure(work: Path, *, write: bool, timed: bool) -> int:
         say("running larger batches with the newest versions")
         jobs = [job for sides in TIMED for job in run_batch(newest, make_raw(sides, work), work)[0]]
         seconds = measure_seconds(jobs)
-        rows = [(key, *map(str, (measured.SECONDS.get(key, ""), seconds[key]))) for key in seconds]
+        old = measured.SECONDS
+        rows = [(key, str(old.get(key, "")), str(found)) for key, found in seconds.items()]
         print(table(("rule", "s, s for each Mpx in use", "measured"), rows))
         if write:
             write_measured("SECONDS", seconds, describe(environments[:1]))

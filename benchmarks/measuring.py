@@ -18,9 +18,13 @@ import tempfile
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from running import BIN, WORK
 from tables import table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PLACE = WORK / "measuring"
 PYTHON = PLACE / "bin" / "python"
@@ -91,8 +95,10 @@ def forks_that_share():
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
 """
-NAMES = ("held", "spike", "spike_at_end", "numpy_temporary", "leak", "file_mapped")
-NAMES += ("memory_mapped", "two_children", "child_spike", "forks_that_share")
+NAMES = (
+    *("held", "spike", "spike_at_end", "numpy_temporary", "leak", "file_mapped"),
+    *("memory_mapped", "two_children", "child_spike", "forks_that_share"),
+)
 TRUE_MB = dict.fromkeys(NAMES, 300) | {"two_children": 400}
 MEASURE = """
 import functions, sys, unglow
@@ -161,7 +167,7 @@ def by_snakemake(name: str, place: Path) -> float:
 
 
 # Each tool, and whether what it says of a function with nothing to do has to be taken off.
-TOOLS = {
+TOOLS: dict[str, tuple[Callable[..., float], bool]] = {
     "unglow": (partial(by_script, Path(sys.executable), MEASURE), False),
     "Dask": (partial(by_script, PYTHON, DASK), False),
     "memory_profiler": (partial(by_script, PYTHON, PROFILER), True),

@@ -203,7 +203,7 @@ def _write_zarr(path: Path, canvas: Image, case: Case, _: int) -> None:
     rgb = case.dtype == "uint8"
     first = (3,) if rgb else ()
     folder = path.with_suffix(".ome.zarr")
-    group: Any = zarr.open_group(str(folder), mode="w", zarr_format=form)
+    group: Any = zarr.open_group(str(folder), mode="w", zarr_format=3 if form == 3 else 2)
     array = group.create_array(
         "0",
         shape=(*first, *canvas.shape),

@@ -31,7 +31,7 @@ import argparse
 import io
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cv2
 import matplotlib as mpl
@@ -122,17 +122,19 @@ def draw_row(axes: Sequence[Axes], pair: Path) -> None:
             ax.imshow(pixels, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
         ax.set_axis_off()
     shown, true = (points[inside(points, corner)] - corner for points in (found, true_places(pair)))
-    circles = {"facecolors": "none", "linewidths": 1.6}
-    axes[3].scatter(*shown.T, s=150, edgecolors=LISTED, label="listed", **circles)
+    circles: dict[str, Any] = {"facecolors": "none", "linewidths": 1.6}
+    x, y = shown.T
+    axes[3].scatter(x, y, 150, edgecolors=LISTED, label="listed", **circles)
     if len(true):
-        axes[3].scatter(*true.T, s=320, edgecolors=TRUE, label="truth", ls=":", **circles)
+        x, y = true.T
+        axes[3].scatter(x, y, 320, edgecolors=TRUE, label="truth", ls=":", **circles)
         axes[3].legend(fontsize=11, framealpha=0.85)
     print(f"{pair}: {len(shown)} listed, {len(true)} truly there, at (x, y) = {corner}")
 
 
 def shrink(target: Path, figure: Path) -> None:
     """Write a figure 960 px wide."""
-    drawn = cv2.imread(str(figure))
+    drawn = np.asarray(cv2.imread(str(figure)))
     size = 960, round(drawn.shape[0] * 960 / drawn.shape[1])
     small = cv2.resize(drawn, size, interpolation=cv2.INTER_AREA)
     cv2.imwrite(str(target), small, [cv2.IMWRITE_JPEG_QUALITY, 84])
@@ -144,12 +146,12 @@ def draw_rows(target: Path, pairs: Sequence[Path]) -> None:
         shrink(target, pairs[0])
         return
     size = (16, 0.4 + 4 * len(pairs))
-    figure, axes = plt.subplots(len(pairs), 4, figsize=size, layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(len(pairs), 4, figsize=size, squeeze=False)
+    figure.set_layout_engine("constrained", h_pad=0.08)
     for row, pair in zip(axes, pairs, strict=True):
         draw_row(row, pair)
     for ax, title in zip(axes[0], TITLES, strict=True):
         ax.set_title(title, fontsize=15)
-    figure.get_layout_engine().set(h_pad=0.08)
     figure.savefig(target, dpi=80, pil_kwargs={"quality": 82})
 
 
@@ -162,7 +164,7 @@ def stretch(pixels: NDArray[np.float32]) -> NDArray[np.uint8]:
 def split(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return one picture: the left one above the diagonal, the right one below."""
     rows, cols = np.indices(left.shape[:2])
-    joined = np.where((rows + cols < SIDE)[..., None], left, right)
+    joined = np.where(np.less(rows + cols, SIDE)[..., None], left, right)
     cv2.line(joined, (SIDE, 0), (0, SIDE), (255, 255, 255), 3, cv2.LINE_AA)
     return joined
 
@@ -181,13 +183,15 @@ def overlay(post: NDArray[np.float32], pre: NDArray[np.float32]) -> NDArray[np.u
 def against(post: NDArray[np.float32], pre: NDArray[np.float32], scale: Scale) -> NDArray[np.uint8]:
     """Return the histogram of grey levels, post upwards and pre to the right, with the gain."""
     known = np.isfinite(pre)
-    edges = np.linspace(0, max(np.quantile(post, 0.999), 1), SIDE // 4 + 1)
+    edges = np.linspace(0, max(float(np.quantile(post, 0.999)), 1.0), SIDE // 4 + 1)
     counts, _, _ = np.histogram2d(post[known], pre[known], bins=(edges, edges))
     shades = 255 - 215 * np.sqrt(np.log1p(counts) / np.log1p(counts.max()))
     shades = cv2.resize(shades[::-1], (SIDE, SIDE), interpolation=cv2.INTER_NEAREST)
     picture = np.repeat(shades.astype(np.uint8)[..., None], 3, axis=2)
     per_level = SIDE / edges[-1]
     gain, offset = scale.default_result.gain, scale.default_result.offset
+    if gain is None or offset is None:
+        raise SystemExit("the pair has no gain")
     ends = [(x, SIDE - round((gain * x / per_level + offset) * per_level)) for x in (0, SIDE)]
     cv2.line(picture, ends[0], ends[1], LINE, 3, cv2.LINE_AA)
     return picture

@@ -156,7 +156,7 @@ def _write_zarr(path: Path, planes: _Planes, case: SlideCase) -> None:
         array[channel] = planes.of(channel, slice(0, case.rows))
     axes = [{"name": "c", "type": "channel"}, *({"name": n, "type": "space"} for n in "yx")]
     scale = [{"type": "scale", "scale": [1.0, 1.0, 1.0]}]
-    datasets = [{"path": "0", "coordinateTransformations": scale}]
+    datasets: list[Any] = [{"path": "0", "coordinateTransformations": scale}]
     group.attrs["ome"] = {
         "version": "0.5",
         "multiscales": [{"axes": axes, "datasets": datasets}],

@@ -316,9 +316,8 @@ def run_peer(python: Path, words: Sequence[str], scene: Scene) -> Corrected:
         "control_images": "control",
         "control_blanks": "control_blanks",
     }
-    np.savez(
-        given, **{k: np.array([getattr(one, v) for one in scene.images]) for k, v in of.items()}
-    )
+    arrays = {k: np.array([getattr(one, v) for one in scene.images]) for k, v in of.items()}
+    np.savez(given, allow_pickle=False, **arrays)
     script, *more = words
     command(python, PEERS / script, *more, given, found, directory=scene.place)
     with np.load(found) as file:

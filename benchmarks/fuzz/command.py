@@ -78,7 +78,8 @@ def cases(
     for number in range(count):
         # Each file meets each damage after as many cases as there are of both.
         turn, way = divmod(number, len(damages))
-        yield Case(kind, number, seed, *files[order[turn % len(files)]], damages[way])
+        name, whole = files[order[turn % len(files)]]
+        yield Case(kind, number, seed, name, whole, damages[way])
 
 
 def run_case(case: Case) -> tuple[Case, Outcome]:

@@ -69,6 +69,7 @@ def _write(
 ) -> None:  # fmt: skip
     import numcodecs
     import zarr
+    import zarr.codecs
 
     library: Any = numcodecs if version == 2 else zarr.codecs
     compressor = getattr(library, codec)() if codec else None
@@ -82,12 +83,12 @@ def _write(
     array[...] = stack
     kinds = {"t": "time", "c": "channel"}
     scale = [{"type": "scale", "scale": [0.5] * len(axes)}]
-    multiscale = {
+    multiscale: dict[str, Any] = {
         "axes": [{"name": a, "type": kinds.get(a, "space"), "unit": "micrometer"} for a in axes],
         "datasets": [{"path": "0", "coordinateTransformations": scale}],
     }
     names = [{"label": name} for name in "RGB"] if "c" in axes else [{"label": "G"}]
-    content = {"multiscales": [multiscale], "omero": {"channels": names}}
+    content: dict[str, Any] = {"multiscales": [multiscale], "omero": {"channels": names}}
     if version == 2:
         multiscale["version"] = "0.4"
         group.attrs.update(content)

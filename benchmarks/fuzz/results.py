@@ -267,7 +267,7 @@ def _of_pair(pair: Path) -> Iterator[Reader]:
     stores["difference"] = pair / "difference.ome.zarr"
     yield "plan", lambda: Plan.load(pair / "details/plan.json", raw)
     yield "bright field", lambda: find_roles(pair / "details/plan.json", "auto")
-    yield "transform", lambda: _use_map(transforms.load(pair / "transform.json"))
+    yield "transform", partial(_load_map, pair / "transform.json")
     yield "field", lambda: load_field(pair / "details/displacement.npz")
     yield "blocks", lambda: read_blocks(pair / "details/blocks.csv")
     yield (
@@ -282,7 +282,7 @@ def _of_pair(pair: Path) -> Iterator[Reader]:
     yield "search", lambda: SearchCounts.load(pair / "details/search.npz").searched_px
     yield "review", lambda: Review.read(pair / "review.csv", pair / "candidates.csv").to_json()
     for name, store in stores.items():
-        yield name, lambda store=store: _read_store(store)
+        yield name, partial(_read_store, store)
     yield "scene", lambda: _use_scene(pair, stores)
 
 
@@ -290,8 +290,8 @@ def _of_slide(slide: Path) -> Iterator[Reader]:
     yield "slide", lambda: SlideRecord.load(slide / "slide.json")
     yield "subtraction", lambda: _read_slide(slide)
     for place in sorted((slide / "registration").iterdir()):
-        yield "map", lambda place=place: _use_map(transforms.load(place / "transform.json"))
-        yield "blocks", lambda place=place: read_blocks(place / "details/blocks.csv")
+        yield "map", partial(_load_map, place / "transform.json")
+        yield "blocks", partial(read_blocks, place / "details/blocks.csv")
 
 
 def _read_slide(slide: Path) -> None:
@@ -299,6 +299,10 @@ def _read_slide(slide: Path) -> None:
     load_residues(slide / "details/residues.npz", markers)
     for n in range(len(markers)):
         overview_of(slide / "details/overviews.npz", n)
+
+
+def _load_map(path: Path) -> None:
+    _use_map(transforms.load(path))
 
 
 def _use_map(found: transforms.Transform) -> None:

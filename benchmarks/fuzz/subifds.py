@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,10 +32,11 @@ def lay_out(folder: Path) -> list[tuple[str, Path]]:
     """Write pyramids: in either order, BigTIFF, and with OME-XML."""
     found = []
     pixels = tiff.picture("uint8")[0]
-    for name, options in {
+    layouts: dict[str, dict[str, Any]] = {
         "plain": {}, "big endian": {"byteorder": ">"}, "bigtiff": {"bigtiff": True},
         "ome": {"ome": True},
-    }.items():  # fmt: skip
+    }  # fmt: skip
+    for name, options in layouts.items():
         path = folder / f"{name}{'.ome' if 'ome' in options else ''}.tif"
         tiff.write_pyramid(path, pixels, **options)
         np.save(tiff.pixels_file(path), pixels[None])

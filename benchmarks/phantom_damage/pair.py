@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class DamagedTruth(Truth):
 
     SPEC: ClassVar = DamagedPair
 
+    spec: DamagedPair
     damage: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -187,4 +188,4 @@ def make_pair(
         pre.rename(raw / sample / "swapped")
         post.rename(pre)
         (raw / sample / "swapped").rename(post)
-    return truth
+    return cast("DamagedTruth", truth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from time import process_time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from registration.pool import collect
@@ -18,6 +18,8 @@ from unglow.photometry.gain.scale import METHODS, ScaleSettings
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from unglow.photometry.gain.scale import MethodName
 
 ESTIMATED = tuple(name for name, method in METHODS.items() if not method.is_given)
 GAINS = (0.8, 1.0, 1.1, 1.3, 2.0, 3.0)
@@ -98,7 +100,7 @@ def measured(batch: Sequence[tuple[str, Pair]]) -> list[Outcome]:
 
 def _judged(group: str, pair: Pair, method: str, evidence: Evidence) -> Outcome:
     started = process_time()
-    result = estimate(evidence, ScaleSettings((method,))).methods[method]
+    result = estimate(evidence, ScaleSettings((cast("MethodName", method),))).methods[method]
     seconds = process_time() - started
     if result.gain is None or result.offset is None:
         return Outcome(group, pair, method, seconds, reason=result.reason or "")

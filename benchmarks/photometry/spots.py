@@ -46,8 +46,8 @@ class Phantom:
     def of(cls, spec: PhantomSpec) -> Phantom:
         """Render both images."""
         renderer = Renderer(spec)
-        frames = {"post": spec.shape, "pre": spec.pre_frame}
-        return cls(renderer, *(renderer.pixels(i, Window.from_shape(f)) for i, f in frames.items()))
+        post = renderer.pixels("post", Window.from_shape(spec.shape))
+        return cls(renderer, post, renderer.pixels("pre", Window.from_shape(spec.pre_frame)))
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -150,10 +150,10 @@ def searched(
     post = phantom.post
     aligned = phantom.aligned(transform)
     left = quantise(difference(post, aligned, *scale))
-    left_over = ArrayPixels(left, levels=4)
+    left_over, pre = (ArrayPixels(image, levels=4) for image in (left, aligned))
     scene = Scene(
         ArrayPixels(post),
-        ArrayPixels(aligned, levels=4),
+        pre,
         left_over,
         scale[0],
         fit_noise(phantom.bins(aligned), *scale, transform).model,
@@ -163,7 +163,7 @@ def searched(
         settings or DetectSettings(),
         estimate_background(left_over),
     )
-    return search(scene, Section.from_pixels(scene.pre), workers=1)
+    return search(scene, Section.from_pixels(pre), workers=1)
 
 
 def judged(found: SearchResult, microbes: NDArray[np.float64]) -> Score:

@@ -257,8 +257,8 @@ def _make(
     )
     bends = waves(base.shape, bend, _WAVELENGTH_PX, seed) if bend else np.zeros((0, 5))
     warp = Warp(PhantomMap(pose.matrix(), bends))
-    pre = base.pre(warp, shape) * _COUNTS
-    light = base.post() * _COUNTS * GAIN
+    pre = np.asarray(base.pre(warp, shape) * _COUNTS, np.float64)
+    light: Image = base.post() * _COUNTS * GAIN
     noise = float(np.sqrt(_SHOT * np.median(light) + _READ))
     stained, spots = add_spots(light, 3.0, rng, noise)
     post, pre = stained + OFFSET, pre + OFFSET
@@ -267,10 +267,10 @@ def _make(
         before = _contrast(post)
         post, pre = change(post, pre, rng)
         spots[:, 2] *= _contrast(post) / before
-    images = (np.clip(np.rint(v), 0, 65535).astype(np.uint16) for v in (post, pre))
+    images = [np.clip(np.rint(v), 0, 65535).astype(np.uint16) for v in (post, pre)]
     closed = change is not DEFECTS["dense cells"]  # these cells are stain as well
     gain = math.nan if change is DEFECTS["gamma in post"] else GAIN
-    return Case(name, kind, *images, warp, gain=gain, spots=spots, closed=closed)
+    return Case(name, kind, images[0], images[1], warp, gain=gain, spots=spots, closed=closed)
 
 
 def add_spots(

@@ -120,9 +120,8 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
     """Compare what was said of a pair with the truth."""
     row, place = rows[case.name], results / case.name / DYE
     status = str(row["status"])
-    nothing = Verdict(
-        case.name, case.kind, status, str(row["reasons"]), (), 0, 0.0, *[math.nan] * 3, 0, 0.0
-    )
+    nan, reasons = math.nan, str(row["reasons"])
+    nothing = Verdict(case.name, case.kind, status, reasons, (), 0, 0.0, nan, nan, nan, 0, 0.0)
     if status not in ("ok", "suspect"):
         return nothing
     found = transform.load(place / "transform.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import ndimage
@@ -204,7 +204,7 @@ def images(pair: Pair, base: Base) -> tuple[NDArray[Any], NDArray[Any]]:
     return camera.exposed(post, rng), pre
 
 
-def measured(pair: Pair, data: Path | None, strips: str = "auto") -> Outcome:
+def measured(pair: Pair, data: Path | None, strips: Literal["auto", "never"] = "auto") -> Outcome:
     """Render, register and judge one pair."""
     base = base_of(pair, data)
     post, pre = images(pair, base)

@@ -238,8 +238,8 @@ def montage(images: list[Levels]) -> Levels:
     for top in range(0, _MONTAGE, step):
         for left in range(0, _MONTAGE, step):
             image = images[rng.integers(len(images))]
-            row, col = (rng.integers(n - _PIECE) for n in image.shape)
-            piece = np.rot90(image[row : row + _PIECE, col : col + _PIECE], rng.integers(4))
+            row, col = (int(rng.integers(n - _PIECE)) for n in image.shape)
+            piece = np.rot90(image[row : row + _PIECE, col : col + _PIECE], int(rng.integers(4)))
             piece = piece[:: rng.choice((-1, 1))] * np.float32(rng.uniform(0.7, 1.3))
             at = slice(top, top + _PIECE), slice(left, left + _PIECE)
             total[0][at] += weight * piece

@@ -249,8 +249,8 @@ def _two_places(rng: np.random.Generator, side: int, data: Path) -> Made:
 def _histology(rng: np.random.Generator, _: int, data: Path) -> Made:
     pictures = []
     for kind in ("HE", "proSPC"):
-        colours = cv2.imread(str(data / _HISTOLOGY.format(kind)))
-        pictures.append(np.asarray(colours[..., int(rng.integers(3))]))
+        colours = np.asarray(cv2.imread(str(data / _HISTOLOGY.format(kind))))
+        pictures.append(colours[..., int(rng.integers(3))])
     if rng.random() < 0.5:
         pictures.reverse()
     turned = np.rot90(pictures[1], int(rng.integers(4)))

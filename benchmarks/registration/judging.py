@@ -48,7 +48,8 @@ def section_points(base: Base, shape: tuple[int, int]) -> Points:
 
 def inside(points: Points, shape: tuple[int, int], margin: float = 0.0) -> NDArray[np.bool_]:
     """Say which points (N, 2) lie in a frame, ``margin`` px from its border."""
-    return ((points >= margin) & (points <= np.array(shape[::-1]) - 1 - margin)).all(axis=1)
+    is_in = (points >= margin) & (points <= np.array(shape[::-1]) - 1 - margin)
+    return np.asarray(is_in.all(axis=1), np.bool_)
 
 
 def errors(found: Transform, warp: Warp, points: Points) -> Errors:

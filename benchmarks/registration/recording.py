@@ -55,7 +55,8 @@ class Camera:
 def shade(light: Levels, amplitude: float, rng: np.random.Generator) -> None:
     """Light an image unevenly, in place; ``amplitude`` is the greatest relative difference."""
     rows, cols = light.shape
-    shading = Shading(amplitude, *rng.uniform(-1.0, 1.0, 2), (rows, cols))
+    x, y = rng.uniform(-1.0, 1.0, 2)
+    shading = Shading(amplitude, x, y, (rows, cols))
     light *= shading.evaluate(Window.from_shape((rows, cols))).astype(np.float32)
 
 
@@ -98,7 +99,7 @@ def stain(light: Levels, base: Base, share: float, strength: float, seed: int) -
     rng = np.random.default_rng([seed, 301])
     rows, cols = (-(-n // _COARSE) for n in light.shape)
     field = ndimage.gaussian_filter(rng.normal(size=(rows, cols)), rng.uniform(0.7, 5.0))
-    y, x = (v.ravel() * float(_COARSE) for v in np.indices(field.shape))
+    y, x = np.indices(field.shape, np.float64).reshape(2, -1) * _COARSE
     on = base.inside(x, y).reshape(field.shape) > 0.5
     field = (field - np.quantile(field[on], 1 - share)) / field.std()
     mask = np.clip(_enlarged(field, light.shape) * 8 + 0.5, 0, 1)

@@ -91,7 +91,7 @@ def main() -> None:
         filled = np.where(known, image, 0.0)
         for factor in FACTORS:
             found[f"{n}-{factor}"] = TOOLS[name](filled, known, sigma, factor)
-    np.savez(target, **found)
+    np.savez(target, allow_pickle=False, **found)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ kintsugi
 """
 
 import sys
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
@@ -57,9 +58,9 @@ def unmix(image: Array, blanks: Array, *_: Array) -> tuple[Array, Array]:
 
 def mutual_information(a: Array, b: Array) -> float:
     """Return the mutual information of two images, nat."""
-    ranges = [tuple(np.quantile(one, (0.001, 0.999))) for one in (a, b)]
-    inside = [np.clip(one, *ends).ravel() for one, ends in zip((a, b), ranges, strict=True)]
-    joint = np.histogram2d(*inside, bins=BINS, range=ranges)[0] / a.size
+    ranges = np.array([np.quantile(one, (0.001, 0.999)) for one in (a, b)])
+    x, y = (np.clip(one, *ends).ravel() for one, ends in zip((a, b), ranges, strict=True))
+    joint = np.histogram2d(x, y, bins=BINS, range=ranges)[0] / a.size
     apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
     seen = joint > 0
     return float((joint[seen] * np.log(joint[seen] / apart[seen])).sum())
@@ -82,7 +83,7 @@ def weigh(image: Array, blanks: Array, *_: Array) -> tuple[Array, Array]:
     return image - np.minimum(image, kept * scale), np.full(len(blanks), np.nan)
 
 
-FORMULAS = {
+FORMULAS: dict[str, Callable[..., tuple[Array, Array]]] = {
     "interpolation": interpolate,
     "hubmap": lambda *given: interpolate(*given, times=False),
     "picasso": unmix,

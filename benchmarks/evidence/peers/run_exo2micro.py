@@ -9,6 +9,7 @@ named like that, in a directory raw/<sample>.
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from exo2micro import pipeline
@@ -21,10 +22,10 @@ def main() -> None:
     post, _, points, target = sys.argv[1:]
     sample = Path(post).parent.name
     dye = Path(post).stem.removeprefix(f"{sample}_post_")
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     fine = pipeline.refine_interior_sift
 
-    def keep(*args: object, **named: object) -> object:
+    def keep(*args: Any, **named: Any) -> Any:
         result = fine(*args, **named)
         found["warp"], found["success"] = np.asarray(result[0], float), result[1]["success"]
         return result
