@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +21,16 @@ BIN = Path(sys.executable).parent
 WORK = PROJECT / "benchmarks" / "work"
 #: Rules whose threads can be set to any number.
 THREADED = ("ingest", "register", "align", "difference", "detect")
+
+
+# The kernel counts what a process had before it became the command, so a small one starts it.
+_MEASURE = """
+import json, resource, subprocess, sys
+status = subprocess.run(sys.argv[2:]).returncode
+taken = resource.getrusage(resource.RUSAGE_CHILDREN)
+with open(sys.argv[1], "w") as figures:
+    json.dump([status, taken.ru_utime + taken.ru_stime, taken.ru_maxrss], figures)
+"""
 
 
 def tools() -> dict[str, str]:
@@ -43,21 +54,21 @@ class Taken:
 
 def measure(*words: object, directory: Path, environment: Mapping[str, str] | None = None) -> Taken:
     """Run a command to its end with the tools of this environment."""
-    started = perf_counter()
-    with subprocess.Popen(
-        [str(word) for word in words],
-        cwd=directory,
-        env=tools() | dict(environment or {}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        text = process.stdout.read() if process.stdout else ""
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    wall, cpu = perf_counter() - started, usage.ru_utime + usage.ru_stime
-    return Taken(process.returncode, text, wall, cpu, usage.ru_maxrss * 1024 / 1e6)
+    with tempfile.NamedTemporaryFile("r") as figures:
+        started = perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-Ic", _MEASURE, figures.name, *map(str, words)],
+            cwd=directory,
+            env=tools() | dict(environment or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        wall = perf_counter() - started
+        status, cpu, peak = json.load(figures)
+    return Taken(status, done.stdout, wall, cpu, peak * 1024 / 1e6)
 
 
 def run(

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from phantoms import DTYPES, LAYOUTS, Case, Pair, forget_canvases, look_at, phantom, size_of
-from running import WORK, command, covered, read_telemetry, say, snakemake_words
+from running import BIN, WORK, command, covered, read_telemetry, say, snakemake_words
+from running import measure as run_to_end
 from tables import RIGHT_RATIO, number, ratio_text, save_json, table
 
 from unglow import __version__
@@ -35,6 +36,8 @@ MOST_WRITTEN = 4_000_000_000
 # From here on, what a run costs anyway is small next to what its pixels cost.
 LARGE_PIXELS = 4096 * 4096
 RIGHT_EXPONENT = 1.05
+AFTER = ("verify", "compare results results", "export --tiff out.ome.tif {store}")
+"""Commands of unglow that read all pixels of the results."""
 LEGEND = f"""\
 wall, CPU    s, summed over the jobs of a rule, which may run side by side; the time in which
              Python itself starts is in CPU and not in wall.
@@ -68,6 +71,8 @@ class Measurement:
         Time in which at least one job was at work.
     floor_s
         Plain sequential reading and writing (with fsync) of the same volumes.
+    after
+        Name, time (s) and largest process (MB) of each of the commands `AFTER`.
     """
 
     case: Case
@@ -77,6 +82,7 @@ class Measurement:
     busy_s: float
     floor_s: float
     rules: tuple[RuleFigures, ...]
+    after: tuple[tuple[str, float, float], ...]
 
 
 def by_rule(records: Sequence[Mapping[str, Any]]) -> tuple[RuleFigures, ...]:
@@ -105,10 +111,11 @@ def run_text(m: Measurement) -> str:
     ]
     own_cpu = m.cpu_s - math.fsum(r.cpu_s for r in m.rules)
     header = ["rule", "jobs", "wall s", "CPU s", "MB/s", "peak MB", "declared", "ratio "]
+    after = ", ".join(f"{name} {wall:.1f} s and {mb:.0f} MB" for name, wall, mb in m.after)
     return (
         f"{m.case.name}: {number(m.pair.decoded_mb)} MB decoded, {number(m.pair.file_mb)} MB of "
         f"files\n{table(header, rows)}\nSnakemake's own: {m.wall_s - m.busy_s:.2f} s without a job "
-        f"at work, {own_cpu:.2f} s of CPU outside jobs"
+        f"at work, {own_cpu:.2f} s of CPU outside jobs\nThen: {after}"
     )
 
 
@@ -146,7 +153,18 @@ def measure(case: Case, work: Path, words: Sequence[str]) -> Measurement:
         held = sum(path.stat().st_size for path in results.rglob("*") if path.is_file())
         busy = covered((r["start"], r["end"]) for r in records)
         floor = measure_floor(sorted(raw.rglob("*.tif")), held, directory / "floor.bin")
-        return Measurement(case, look_at(raw), wall, cpu, busy, floor, by_rule(records))
+        (store,) = results.glob("*/*/difference.ome.zarr")
+        after = tuple(read_results(words.format(store=store), directory) for words in AFTER)
+        taken = wall, cpu, busy, floor
+        return Measurement(case, look_at(raw), *taken, by_rule(records), after)
+
+
+def read_results(words: str, directory: Path) -> tuple[str, float, float]:
+    """Run a command of unglow; return its name, time (s) and largest process (MB)."""
+    taken = run_to_end(BIN / "unglow", *words.split(), directory=directory)
+    if taken.status:
+        raise SystemExit(f"unglow {words}: {taken.text}")
+    return words.split(maxsplit=1)[0], taken.wall_s, taken.peak_mb
 
 
 def measure_floor(sources: Iterable[Path], volume: int, target: Path) -> float:

@@ -7,8 +7,10 @@ import os
 import shlex
 import shutil
 import signal
+import time
 from collections import Counter
 
+import psutil
 import pytest
 from a_slurm import FIRST, SAMPLES, SHORT, assert_registered_as_in, bytes_of, causes_in
 from real_runs import runs_of
@@ -52,6 +54,11 @@ def test_resume_after_snakemake_was_killed_ends_its_jobs_first(slurm, work, thre
         record = work / "results/telemetry/Rock2/SYTO9/ingest"
         slurm.wait_for(record.is_dir, 600)
         orphans = set(slurm.running())
+        waits = psutil.Process(run.pid)
+        cpu_s = sum(waits.cpu_times()[:2])
+        time.sleep(10)
+        assert sum(waits.cpu_times()[:2]) - cpu_s < 1.5
+        assert waits.memory_info().rss < 150e6
         os.kill(run.pid, signal.SIGKILL)
         run.wait(600)
     assert orphans
