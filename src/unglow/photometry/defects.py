@@ -8,8 +8,9 @@ is in both images. This is done in fixed tiles, so that the tiling of later work
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -118,15 +119,19 @@ def find_defects(
     def search(window: Window) -> tuple[Window, Ints, NDArray[np.bool_], Ints]:
         block = pre.read(window)
         visit(block.astype(np.float32), window)
-        piled = np.array([np.count_nonzero(block >= v) for v in (top, below)])
+        ends = (_fit_type(math.ceil, value, block.dtype) for value in (top, below))
+        piled = np.array([np.count_nonzero(block >= end) for end in ends])
         at, departs = _find_suspicious(block, least, low)
         if len(at):
             xy = transform.inverse_map(at[:, ::-1] + np.array([window.x0, window.y0]))
             shown = _SHOWN * np.maximum(np.abs(departs), _FAR)  # less is noise in post
             alone = _depart_in_post(post, xy, np.sign(departs), least) < shown
             at, departs = at[alone], departs[alone]
-        is_low = block[tuple(at.T)] == low
-        lowest = np.array([np.count_nonzero(is_low), np.count_nonzero(block == low)])
+        is_low, all_low = (
+            block[tuple(at.T)] == low,
+            block == _fit_type(math.floor, low, block.dtype),
+        )
+        lowest = np.array([np.count_nonzero(is_low), np.count_nonzero(all_low)])
         return window, at, is_low & (np.abs(departs) <= _FAR), np.concatenate([piled, lowest])
 
     tiles, dead, piled = {}, {}, np.zeros(4, np.int64)
@@ -158,33 +163,47 @@ def _find_suspicious(block: Array, least: float, low: float) -> tuple[Ints, Floa
         return at, np.zeros(0, np.float32)
     # differences of the same type are smaller, and faster; those of signed integers are too large
     wide = np.pad(block if block.dtype.kind in "uf" else block.astype(np.float32), 2)
-    np.copyto(wide, 0, where=~np.isfinite(wide))
+    if wide.dtype.kind == "f":
+        np.copyto(wide, 0, where=~np.isfinite(wide))
     for lines in (wide, wide.T):  # at an edge, the 5 x 5 px are those inside
         lines[:2], lines[-2:] = lines[5:7], lines[-7:-5]
+    low = _fit_type(math.floor, low, wide.dtype)
     for top in range(0, len(block), _STRIP):
         part = wide[top : top + _STRIP + 4]
         level = _take_middle(part[:, :-4], part[:, 2:-2], part[:, 4:])
         level = _take_middle(level[:-4], level[2:-2], level[4:])
         value = part[2:-2, 2:-2]
         away = np.maximum(value, level) - np.minimum(value, level)
-        # lost rows and columns are few; sums of integers are the same on every processor
-        means = (away[::2, ::2].mean(axis=k, dtype=np.float64) for k in (0, 1))
-        typical = min(float(np.median(mean)) for mean in means)
-        typical = max(typical, least)
-        far = (away > _FAR * typical) | ((away > _NEAR * typical) & (value == low))
-        far = np.flatnonzero(far)
+        typical = max(_measure_typical(away), least)
+        far, near = (_fit_type(math.floor, n * typical, away.dtype) for n in (_FAR, _NEAR))
+        far = np.flatnonzero((away > far) | ((away > near) & (value == low)))
         if len(far) <= away.size // 8:
             row, col = np.divmod(far, away.shape[1])
             at = np.concatenate([at, np.stack([row + top, col], axis=1)])
-    patches, level, sigma = _measure_around(wide, at + 2, least)
-    value = wide[at[:, 0] + 2, at[:, 1] + 2].astype(np.float32)
-    other = np.where(
-        value > level, level - patches.min(axis=(1, 2)), patches.max(axis=(1, 2)) - level
-    )
+    patches, ranked, sigma = _measure_around(wide, at + 2, least)
+    value, level = patches[:, 2, 2].astype(np.float32), ranked[:, _MIDDLE]
+    other = np.where(value > level, level - ranked[:, 0], ranked[:, -1] - level)
     away = np.abs(value - level)
     found = (away > np.where(value == low, _NEAR, _FAR) * sigma) & (away > other)
     with np.errstate(divide="ignore"):  # floats may have no noise
         return at[found], (value[found] - level[found]) / sigma[found]
+
+
+def _fit_type(rounded: Callable[[float], int], value: float, dtype: np.dtype[Any]) -> Any:
+    """Return a limit in the type of px, which are compared with it much faster."""
+    if dtype.kind not in "ui" or not np.isfinite(value):
+        return dtype.type(value) if dtype.kind == "f" else value
+    return dtype.type(np.clip(rounded(value), np.iinfo(dtype).min, np.iinfo(dtype).max))
+
+
+def _measure_typical(away: Array) -> float:
+    """Return how far px are typically apart: the lower median of means of rows and columns.
+
+    Lost rows and columns are few; sums of integers are the same on every processor.
+    """
+    some = away[::2, ::2].astype(np.float64)
+    ranked = (np.sort(some.mean(axis=k)) for k in (0, 1))
+    return min(float((one[(len(one) - 1) // 2] + one[len(one) // 2]) / 2) for one in ranked)
 
 
 def _take_middle(a: Array, b: Array, c: Array) -> Array:
@@ -192,12 +211,12 @@ def _take_middle(a: Array, b: Array, c: Array) -> Array:
 
 
 def _measure_around(image: Array, at: Ints, least: float) -> tuple[Floats32, Floats32, Floats32]:
-    """Return the 5 x 5 px around places (N, 2) [row, col], (N, 5, 5), with median and noise."""
+    """Return the 5 x 5 px around places (N, 2) [row, col], sorted as well, and their noise."""
     rows, cols = at[:, 0, None, None] + _STEPS[:, None], at[:, 1, None, None] + _STEPS
     patches = image[rows, cols]
-    ranked = np.sort(patches.reshape(len(at), 25), axis=1).astype(np.float32)
+    ranked = np.sort(patches.reshape(len(at), 25).astype(np.float32), axis=1)  # 8 times faster
     sigma = (ranked[:, _HIGH] - ranked[:, _LOW]) / np.float32(_SIGMAS)
-    return patches, ranked[:, _MIDDLE], np.maximum(sigma, np.float32(least))
+    return patches, ranked, np.maximum(sigma, np.float32(least))
 
 
 def _depart_in_post(post: Pixels, xy: Floats, signs: Floats32, least: float) -> Floats:
@@ -212,8 +231,8 @@ def _depart_in_post(post: Pixels, xy: Floats, signs: Floats32, least: float) -> 
         return out
     (y0, x0), (y1, x1) = (at.min(axis=0) - 2).tolist(), (at.max(axis=0) + 3).tolist()
     block = post.read(Window(y0, y1, x0, x1))
-    patches, level, sigma = _measure_around(block, at - (y0, x0), least)
-    core = patches[:, 1:4, 1:4].reshape(-1, 9) - level[:, None]
+    patches, ranked, sigma = _measure_around(block, at - (y0, x0), least)
+    core = patches[:, 1:4, 1:4].reshape(-1, 9) - ranked[:, _MIDDLE, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         most = (signs[inside, None] * core).max(axis=1) / sigma
     out[inside] = np.where(np.isfinite(most), most, np.inf)
