@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -191,9 +192,15 @@ def _find_suspicious(block: Array, least: float, low: float) -> tuple[Ints, Floa
 
 def _fit_type(rounded: Callable[[float], int], value: float, dtype: np.dtype[Any]) -> Any:
     """Return a limit in the type of px, which are compared with it much faster."""
-    if dtype.kind not in "ui" or not np.isfinite(value):
+    if dtype.kind not in "ui" or not math.isfinite(value):
         return dtype.type(value) if dtype.kind == "f" else value
-    return dtype.type(np.clip(rounded(value), np.iinfo(dtype).min, np.iinfo(dtype).max))
+    least, most = _find_ends(dtype)
+    return dtype.type(min(max(rounded(value), least), most))
+
+
+@cache
+def _find_ends(dtype: np.dtype[Any]) -> tuple[int, int]:
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
 def _measure_typical(away: Array) -> float:
