@@ -120,20 +120,17 @@ def find_defects(
     def search(window: Window) -> tuple[Window, Ints, NDArray[np.bool_], Ints]:
         block = pre.read(window)
         visit(block.astype(np.float32), window)
-        ends = (_fit_type(math.ceil, value, block.dtype) for value in (top, below))
-        piled = np.array([np.count_nonzero(block >= end) for end in ends])
-        at, departs = _find_suspicious(block, least, low)
+        *ends, lowest = (_fit_type(math.ceil, v, block.dtype) for v in (top, below, low))
+        counts = [np.count_nonzero(block >= end) for end in ends]
+        at, departs = _find_suspicious(block, least, lowest)
         if len(at):
             xy = transform.inverse_map(at[:, ::-1] + np.array([window.x0, window.y0]))
             shown = _SHOWN * np.maximum(np.abs(departs), _FAR)  # less is noise in post
             alone = _depart_in_post(post, xy, np.sign(departs), least) < shown
             at, departs = at[alone], departs[alone]
-        is_low, all_low = (
-            block[tuple(at.T)] == low,
-            block == _fit_type(math.floor, low, block.dtype),
-        )
-        lowest = np.array([np.count_nonzero(is_low), np.count_nonzero(all_low)])
-        return window, at, is_low & (np.abs(departs) <= _FAR), np.concatenate([piled, lowest])
+        is_low = block[tuple(at.T)] == lowest
+        counts += [np.count_nonzero(is_low), np.count_nonzero(block == lowest)]
+        return window, at, is_low & (np.abs(departs) <= _FAR), np.array(counts)
 
     tiles, dead, piled = {}, {}, np.zeros(4, np.int64)
     for window, at, is_weak, counts in map_bounded(search, windows, workers):
@@ -168,7 +165,6 @@ def _find_suspicious(block: Array, least: float, low: float) -> tuple[Ints, Floa
         np.copyto(wide, 0, where=~np.isfinite(wide))
     for lines in (wide, wide.T):  # at an edge, the 5 x 5 px are those inside
         lines[:2], lines[-2:] = lines[5:7], lines[-7:-5]
-    low = _fit_type(math.floor, low, wide.dtype)
     for top in range(0, len(block), _STRIP):
         part = wide[top : top + _STRIP + 4]
         level = _take_middle(part[:, :-4], part[:, 2:-2], part[:, 4:])
