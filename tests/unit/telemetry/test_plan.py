@@ -231,14 +231,14 @@ def test_the_bounds_of_the_time_left_hold_in_most_cases(tmp_path):
         times, total = draw_run(rng)
         now = rng.uniform(0, 0.95) * total
         made, lines = Made(tmp_path / str(seed)), []
-        begun = {n: ends for n, ends in times.items() if ends[0] < now}
-        for n, (start, stop) in begun.items():
+        started = {n: ends for n, ends in times.items() if ends[0] < now}
+        for n, (start, stop) in started.items():
             lines += began(start, n, rows[n - 1][1], rows[n - 1][2]["sample"])
             lines += [state(stop, n, "finished")] if stop < now else []
         path = made.run({**TOTAL, "jobs": dict.fromkeys(RULES, SAMPLES)},
                         {"kind": "plan", "t": 0.0, "jobs": rows},
                         *sorted(lines, key=lambda line: line["t"]), expected=expected)  # fmt: skip
-        for n, (start, stop) in begun.items():
+        for n, (start, stop) in started.items():
             seen = end(stop - start) if stop < now else sample(now - start, 50)
             made.attempt(rows[n - 1][1], start, seen, sample=rows[n - 1][2]["sample"], run=path)
         left = time_left(last(made, now))
