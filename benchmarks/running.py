@@ -87,13 +87,27 @@ def command(
     Raises
     ------
     SystemExit
+        As `complete`.
+    """
+    taken = complete(*words, directory=directory, environment=environment)
+    return taken.wall_s, taken.cpu_s
+
+
+def complete(
+    *words: object, directory: Path, environment: Mapping[str, str] | None = None
+) -> Taken:
+    """Run a command that has to succeed.
+
+    Raises
+    ------
+    SystemExit
         With the end of its output, if it fails.
     """
     taken = measure(*words, directory=directory, environment=environment)
     if taken.status != 0:
         end = "\n".join(taken.text.splitlines()[-30:])
         sys.exit(f"{end}\nfailed in {directory}: {' '.join(str(word) for word in words)}")
-    return taken.wall_s, taken.cpu_s
+    return taken
 
 
 def snakemake_words(

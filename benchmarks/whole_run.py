@@ -20,8 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from phantoms import DTYPES, LAYOUTS, Case, Pair, forget_canvases, look_at, phantom, size_of
-from running import BIN, WORK, command, covered, read_telemetry, say, snakemake_words
-from running import measure as run_to_end
+from running import (
+    BIN,
+    WORK,
+    command,
+    complete,
+    covered,
+    read_telemetry,
+    say,
+    snakemake_words,
+)
 from tables import RIGHT_RATIO, number, ratio_text, save_json, table
 
 from unglow import __version__
@@ -154,17 +162,17 @@ def measure(case: Case, work: Path, words: Sequence[str]) -> Measurement:
         busy = covered((r["start"], r["end"]) for r in records)
         floor = measure_floor(sorted(raw.rglob("*.tif")), held, directory / "floor.bin")
         (store,) = results.glob("*/*/difference.ome.zarr")
-        after = tuple(read_results(words.format(store=store), directory) for words in AFTER)
+        after = tuple(run_after(words, store, directory) for words in AFTER)
         taken = wall, cpu, busy, floor
         return Measurement(case, look_at(raw), *taken, by_rule(records), after)
 
 
-def read_results(words: str, directory: Path) -> tuple[str, float, float]:
-    """Run a command of unglow; return its name, time (s) and largest process (MB)."""
-    taken = run_to_end(BIN / "unglow", *words.split(), directory=directory)
-    if taken.status:
-        raise SystemExit(f"unglow {words}: {taken.text}")
-    return words.split(maxsplit=1)[0], taken.wall_s, taken.peak_mb
+def run_after(words: str, store: Path, directory: Path) -> tuple[str, float, float]:
+    """Run one of `AFTER`; return its name, time (s) and largest process (MB)."""
+    name, *more = words.split()
+    given = (word.format(store=store) for word in more)
+    taken = complete(BIN / "unglow", name, *given, directory=directory)
+    return name, taken.wall_s, taken.peak_mb
 
 
 def measure_floor(sources: Iterable[Path], volume: int, target: Path) -> float:

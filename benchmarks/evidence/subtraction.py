@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tifffile
@@ -316,8 +316,10 @@ def run_peer(python: Path, words: Sequence[str], scene: Scene) -> Corrected:
         "control_images": "control",
         "control_blanks": "control_blanks",
     }
-    arrays = {k: np.array([getattr(one, v) for one in scene.images]) for k, v in of.items()}
-    np.savez(given, allow_pickle=False, **arrays)
+    arrays: dict[str, Any] = {
+        k: np.array([getattr(one, v) for one in scene.images]) for k, v in of.items()
+    }
+    np.savez(given, **arrays)
     script, *more = words
     command(python, PEERS / script, *more, given, found, directory=scene.place)
     with np.load(found) as file:

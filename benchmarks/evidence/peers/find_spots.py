@@ -19,6 +19,7 @@ bigfish
 
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -85,13 +86,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     with np.load(given) as file:
         images, sigma = file["images"].astype(np.float64), float(file["sigma"])
-    found = {}
+    found: dict[str, Any] = {}
     for n, image in enumerate(images):
         known = np.isfinite(image)
         filled = np.where(known, image, 0.0)
         for factor in FACTORS:
             found[f"{n}-{factor}"] = TOOLS[name](filled, known, sigma, factor)
-    np.savez(target, allow_pickle=False, **found)
+    np.savez(target, **found)
 
 
 if __name__ == "__main__":

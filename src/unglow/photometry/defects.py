@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,20 +186,15 @@ def _find_suspicious(block: Array, least: float, low: float) -> tuple[Ints, Floa
 
 
 def _fit_type(rounded: Callable[[float], int], value: float, dtype: np.dtype[Any]) -> Any:
-    """Return a limit in the type of px, which are compared with it much faster."""
+    """Return a limit for px of a type: integers are compared much faster with integers."""
     if dtype.kind not in "ui" or not math.isfinite(value):
-        return dtype.type(value) if dtype.kind == "f" else value
-    least, most = _find_ends(dtype)
-    return dtype.type(min(max(rounded(value), least), most))
-
-
-@cache
-def _find_ends(dtype: np.dtype[Any]) -> tuple[int, int]:
-    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        return value
+    ends = np.iinfo(dtype)
+    return dtype.type(min(max(rounded(value), ends.min), ends.max))
 
 
 def _measure_typical(away: Array) -> float:
-    """Return how far px are typically apart: the lower median of means of rows and columns.
+    """Return the smaller of two medians: of the means of rows, and of those of columns.
 
     Lost rows and columns are few; sums of integers are the same on every processor.
     """

@@ -29,7 +29,7 @@ def sides(bright=(), dark=(), lowest=3.5):
 
 
 def draw_chance(rng, mean):
-    """Draw the ratios of normal noise above 3.5 on both sides, so many on average on each."""
+    """Draw the ratios of normal noise above 3.5 on both sides, ``mean`` on average on each."""
     return [np.sqrt(3.5**2 - 2 * np.log(rng.uniform(size=n))) for n in rng.poisson(mean, 2)]
 
 
