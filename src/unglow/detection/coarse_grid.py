@@ -74,7 +74,7 @@ class CoarseGrid:
         return out
 
     def evaluate(self, x: NDArray[np.intp], y: NDArray[np.intp]) -> Floats32:
-        """Values at single px (N,), as `over` gives it."""
+        """Values at single px (N,), as `evaluate_window` gives it."""
         if self.values.size == 1:
             return np.full(len(x), self.values[0, 0], dtype=np.float32)
         rows, down = self._cells(y, 0)

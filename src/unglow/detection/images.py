@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unglow.core.arrays import Array, Floats32
+    from unglow.detection.snr import Scene
 
 
 class Readable(Protocol):
@@ -35,25 +36,6 @@ class Readable(Protocol):
 
     def read(self, window: Window) -> Array:
         """Pixels of a window that is inside."""
-        ...
-
-
-class ReadablePair(Protocol):
-    """The images of a pair in the frame of post."""
-
-    @property
-    def post(self) -> Readable:
-        """Raw post."""
-        ...
-
-    @property
-    def pre(self) -> Readable:
-        """Aligned pre."""
-        ...
-
-    @property
-    def difference(self) -> Readable:
-        """The difference."""
         ...
 
 
@@ -78,7 +60,7 @@ class Images:
     @classmethod
     def read(
         cls,
-        scene: ReadablePair,
+        scene: Scene,
         window: Window,
         frame: Window | None = None,
         spare: list[Floats32] | None = None,
@@ -113,7 +95,7 @@ class Images:
 
 
 def read_tiles(
-    scene: ReadablePair, side: int, around: int, spare: list[Floats32] | None = None
+    scene: Scene, side: int, around: int, spare: list[Floats32]
 ) -> Iterator[tuple[Window, Images]]:
     """Yield the windows that tile post, each with its images and ``around`` px more on every side.
 
@@ -135,11 +117,11 @@ def read_tiles(
 
 
 def _read_panel(
-    scene: ReadablePair,
+    scene: Scene,
     side: int,
     around: int,
     panel: tuple[int, int],
-    spare: list[Floats32] | None,
+    spare: list[Floats32],
 ) -> Iterator[tuple[Window, Images]]:
     """Yield the tiles of the columns of a panel, in row order."""
     shape = scene.post.shape

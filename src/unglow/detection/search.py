@@ -213,7 +213,8 @@ class SearchResult:
             return chosen
         # some of the sources in the bin where the list ends were dropped
         last = int(self.sides.bins(self.found["above"].min()))
-        return max(chosen, float(self.sides.thresholds[last + 1]))
+        above = self.sides.thresholds[last + 1 :]
+        return max(chosen, float(above[0])) if len(above) else None
 
     def list_candidates(self) -> NDArray[np.void]:
         """Return the candidates above the threshold, (N,) `LISTED`."""

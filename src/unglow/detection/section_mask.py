@@ -104,7 +104,7 @@ class Section:
         return inside & ~mask_over(self.excluded, window) if self.excluded else inside
 
     def contains(self, col: Ints, row: Ints) -> Bools:
-        """Return which px (N,) are on the section, as `over` does."""
+        """Return which px (N,) are on the section, as `mask_window` does."""
         inside = np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
         return inside & ~find_held_px(self.excluded, col, row) if self.excluded else inside
 
@@ -150,18 +150,18 @@ def section_mask(image: Floats32) -> Bools:
         return everything
     textured = _find_texture(image, has_data)
     near = shapes.grow(textured, round(3 * _ENERGY))
+    textured &= has_data
     glass = has_data & ~near
     smooth = _smooth_known(image, has_data)
     if np.count_nonzero(glass) < _LEAST_GLASS * glass.size:
         glass = has_data & _find_dark(smooth, has_data)
         textured &= ~glass
-    if np.count_nonzero(glass) < _LEAST_GLASS * glass.size or not textured[has_data].any():
+    if np.count_nonzero(glass) < _LEAST_GLASS * glass.size or not textured.any():
         return everything
     dark = float(np.median(smooth[glass]))
     spread = _SIGMA_OF_MAD * float(np.median(np.abs(smooth[glass] - dark)))
-    rise = float(np.median(np.abs(smooth[textured & has_data] - dark)))
+    rise = float(np.median(np.abs(smooth[textured] - dark)))
     mask = has_data & (np.abs(smooth - dark) > max(_CLEAR * spread, _RISE * rise))
-    textured &= has_data
     if np.count_nonzero(mask & textured) < _MOST * np.count_nonzero(textured):
         # much of it is as bright as glass, as tissue between bright cells is
         mask = has_data & shapes.shrink(near, round(3 * _ENERGY))

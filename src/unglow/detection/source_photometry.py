@@ -185,10 +185,7 @@ FLAGS = {
 UNCOUNTED = sum(FLAGS[word] for word in NOT_COUNTED)
 """Candidates with one of these flags are listed, and not counted."""
 _RATES = ("fdr", "fdr_control", "fdr_control_high95")
-_MEASURED = MEASURED
-LISTED = np.dtype(
-    [*((n, _MEASURED[n]) for n in _MEASURED.names or ()), *((n, "f8") for n in _RATES)]
-)
+LISTED = np.dtype([*((n, MEASURED[n]) for n in MEASURED.names or ()), *((n, "f8") for n in _RATES)])
 """A candidate: a source as it was measured, and the false-discovery rate at its signal-to-noise
 ratio, by the negative side, by controls and the upper 95 % limit of that; NaN if not known."""
 

@@ -59,11 +59,12 @@ def value_range(attributes: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def grey_level(ranges: tuple[tuple[float, float], ...], *, integer: bool) -> float:
-    """Return one grey level: 1 for integers, 1/4096 of the wider range for real ones."""
+    """Return one grey level: 1 for integers alone, 1/4096 of the wider range for real ones."""
     if integer:
         return 1.0
     widest = max(high - low for low, high in ranges)
-    return 2.0 ** math.floor(math.log2(widest / 4096)) if widest > 0 else 1.0
+    level = 2.0 ** math.floor(math.log2(widest / 4096)) if widest > 0 else 0.5
+    return 0.5 if level == 1 else level
 
 
 def measure_step(image: Pixels) -> float:

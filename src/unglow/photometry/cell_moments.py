@@ -27,7 +27,7 @@ _AT_A_TIME = 1 << 14
 
 @dataclass(eq=False, slots=True)
 class CellMoments(Saved):
-    """Moments of cells of 4 x 4 px (`sizes.CELL`) on a regular lattice in the post frame.
+    """Moments of cells of 4 x 4 px (`unglow.memory.CELL`) on a regular lattice in the post frame.
 
     The lattice keeps one cell of each ``every`` x ``every``, the least that leaves at most
     `unglow.memory.CELLS` of them.

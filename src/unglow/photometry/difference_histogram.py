@@ -69,13 +69,12 @@ class DifferenceHistogram(Counts):
         gain: float,
         offset: float,
         others: Iterable[tuple[float, float]] = (),
-        bins: int = 1 << 15,
     ) -> DifferenceHistogram:
         """Return an empty histogram that holds every post - (gain * pre + offset) of ``stats``.
 
         So it does for ``others``, further gains with their offsets. The step is a power of two of
         the grey level, 1/32 of it or more, such that there are at
-        most ``bins`` bins.
+        most 32768 bins.
         """
         pre, post = np.nonzero(stats.joint)
         if len(pre) == 0:
@@ -88,7 +87,7 @@ class DifferenceHistogram(Counts):
             low = min(low, float(difference.min() - margin))
             high = max(high, float(difference.max() + margin))
         step = stats.grey_level / 32
-        while (high - low) / step > bins - 2:
+        while (high - low) / step > (1 << 15) - 2:
             step *= 2
         return cls.create(low, high, step)
 
@@ -113,7 +112,7 @@ class DifferenceHistogram(Counts):
     def quantile(self, q: float) -> float:
         """Smallest bin centre that a share ``q`` of the values does not exceed; NaN if empty."""
         cumulative = np.cumsum(self.counts)
-        if len(cumulative) == 0 or cumulative[-1] == 0:
+        if cumulative[-1] == 0:
             return math.nan
         rank = min(max(math.ceil(q * cumulative[-1]), 1), int(cumulative[-1]))
         return float(self._values()[np.searchsorted(cumulative, rank)])

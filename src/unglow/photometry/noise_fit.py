@@ -346,7 +346,7 @@ def _solve(cells: NoiseCells, variances: _Variances) -> _Variances:
         [*of_u, zero, expected.slope], u, 1 / expected.u_var
     )
     matrix, vector = matrix + of_u_matrix, vector + of_u_vector
-    post_dark, post_shot, pre_dark, pre_shot, registration, _ = _nonnegative(matrix, vector, 5)
+    post_dark, post_shot, pre_dark, pre_shot, registration, _ = _nonnegative(matrix, vector)
     return replace(
         variances,
         post_dark=post_dark + variances.least,
@@ -366,17 +366,18 @@ def _normal_equations(
     return weighted @ a.T, weighted @ target
 
 
-def _nonnegative(matrix: Floats, vector: Floats, count: int) -> list[float]:
-    """Solve normal equations with the first ``count`` unknowns not below zero.
+def _nonnegative(matrix: Floats, vector: Floats) -> list[float]:
+    """Solve normal equations with all unknowns but the last not below zero.
 
     Of all choices of unknowns that are zero, the one in which the others are positive and none that
     is zero would rather be: the cost is convex, so that it is the best.
     """
     scale = 1 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
     a, b = matrix * np.outer(scale, scale), vector * scale
+    count = len(b) - 1
     best, lowest = np.zeros(len(b)), 0.0
     for free in product((True, False), repeat=count):
-        on = np.flatnonzero([*free, *[True] * (len(b) - count)])
+        on = np.flatnonzero([*free, True])
         solution = np.zeros(len(b))
         solution[on] = np.linalg.lstsq(a[np.ix_(on, on)], b[on], rcond=1e-10)[0]
         if (solution[:count] < 0).any():

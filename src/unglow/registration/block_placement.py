@@ -92,7 +92,7 @@ def fifths(cells: Ints) -> Ints:
     return classes
 
 
-def dense_corners(pair: Pair, size: int, step: int, unit: int = 1) -> tuple[Ints, Ints]:
+def dense_corners(pair: Pair, size: int, step: int, unit: int) -> tuple[Ints, Ints]:
     """Put blocks on a square grid wherever both images show the section, flush with the frame.
 
     ``size`` and ``step`` are side and distance of the blocks, level-0 px; corners are multiples of

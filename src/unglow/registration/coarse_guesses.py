@@ -1,6 +1,7 @@
 """Guesses of the map between two thumbnails, by features, by spectra and by trying rotations.
 
-All are in thumbnail pixels (x, y), post to pre, and none of them is trusted: `coarse` judges them.
+All are in thumbnail pixels (x, y), post to pre, and none of them is trusted: `coarse_map` judges
+them.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ def rotation_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[
     longest = max(*post.image.shape, *pre.image.shape)
     half = max(0, int(np.ceil(np.log2(longest / _ROTATION_PX))))
     a, b = (_broad_detail(t, half) for t in (post, pre))
-    count = int(np.ceil(np.log(max_scale) / np.log(_ROTATION_STEP_SCALE)))
+    count = max(1, int(np.ceil(np.log(max_scale) / np.log(_ROTATION_STEP_SCALE))))
     scales = [max_scale ** (k / count) for k in range(-count, count + 1)]
     guesses = [
         _find_shift(a, b, angle, scale, whiten=False)

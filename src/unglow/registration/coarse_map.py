@@ -69,7 +69,8 @@ class Candidate:
     ----------
     method
         What found it: ``features``, ``spectrum`` or ``rotations``; ``landmarks`` or ``initial`` if
-        a person did; ``reused`` for the map of another dye.
+        a person did; ``reused`` for the map of another dye; ``declared`` for images that did not
+        move.
     matrix
         (3, 3) float64, post to pre.
     sign

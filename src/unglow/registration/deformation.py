@@ -157,6 +157,8 @@ def _first_pass(
 ) -> Deformation | None:
     """Measure blocks against the global model, look for strips, and fit the field."""
     blocks = measure(pair, side, step, level=level)
+    if not len(blocks):
+        return None
     found = find_strips(pair, blocks, level) if strips else None
     start = Displacement.zeros(pair.post.shape, step)
     if found is None:

@@ -127,7 +127,7 @@ class DenseMatches:
         """How much a displacement may change from block to block, px."""
         return NEAR_PX if field is not None else NEAR_PX + _SLOPE * self.step
 
-    def mainland(self, agreeing: Bools, field: Displacement | None = None) -> Bools:
+    def mainland(self, agreeing: Bools, field: Displacement | None) -> Bools:
         """(N,) agreeing blocks from which one comes to many others in small steps.
 
         Dirt on the glass moves on its own: a few blocks of it, at the edge of the section, agree

@@ -133,10 +133,10 @@ class Thumbnail:
         """The thumbnail for block matching."""
         return Plane(lambda window: self.image[window.slices], self.image.shape, self.floor)
 
-    def section_points(self, count: int = 2000) -> Floats:
-        """About ``count`` points (x, y) of the section at most, thumbnail px, evenly spread."""
+    def section_points(self) -> Floats:
+        """About 2000 points (x, y) of the section at most, thumbnail px, evenly spread."""
         rows, cols = np.nonzero(self.section)
-        step = max(1, round(np.sqrt(len(rows) / count)))
+        step = max(1, round(np.sqrt(len(rows) / 2000)))
         even = (rows % step == 0) & (cols % step == 0)
         return np.column_stack([cols[even], rows[even]]).astype(np.float64)
 

@@ -213,7 +213,7 @@ def fit_robust(
 def final_weights(
     matrix: Matrix, post: Points, pre: Points, prior: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the weights (N,) of matches in the fit that has led to a map, for `fit_error`.
+    """Return the weights (N,) of matches in the fit that has led to a map, for `fit_spread`.
 
     Returns
     -------

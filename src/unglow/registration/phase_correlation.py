@@ -259,8 +259,8 @@ _SAMPLES = 128
 def overlap_correlation(apart: Floats) -> Floats:
     """Correlation (...) of the noise of two blocks that lie ``apart`` (..., 2) sides from another.
 
-    Both see the noise of the same pixels, weighted by the squared taper of
-    `unglow.registration.phase_correlation`: 1 for the same block, 3/70 for blocks half a
+    Both see the noise of the same pixels, weighted by the squared taper:
+    1 for the same block, 3/70 for blocks half a
     side apart, 0 for blocks that only touch. NaN counts as far away.
     """
     at = np.arange(_SAMPLES) / _SAMPLES

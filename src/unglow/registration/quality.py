@@ -40,7 +40,7 @@ def fit_spread(
     2002, doi:10.1198/000313002753631330): residuals themselves are the noise, so that it need not
     be the same everywhere. Each counts divided by 1 - leverage, since the fit has drawn the map
     towards it (MacKinnon & White 1985, doi:10.1016/0304-4076(85)90158-7). Noise that overlapping
-    blocks share is added, see `unglow.registration.phase_correlation`.
+    blocks share is added, see `overlap_correlation`.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class MapError:
     Attributes
     ----------
     spread
-        (P, 2, K) float64: the uncertainty of the fit, see `fit_error.fit_spread`.
+        (P, 2, K) float64: the uncertainty of the fit, see `fit_spread`.
     misfit
         (P,) float64: the square of what the model cannot follow, px squared; infinite where nothing
         is known.

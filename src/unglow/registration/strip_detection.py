@@ -125,7 +125,7 @@ def find_strips(pair: Pair, blocks: DenseMatches, level: int) -> tuple[Strips, D
             measure(pair, blocks.size, step, level=level, only=_lines(axis))
             for axis in sorted({_axis(strips) for strips in suspects})
         ]
-        suspects = [strips for part in parts for strips in _suspects(pair, part)]
+        suspects = [s for part in parts if len(part) for s in _suspects(pair, part)]
         if suspects:
             blocks = measure(pair, blocks.size, step, level=level)
     axes = {_axis(strips) for strips in suspects}

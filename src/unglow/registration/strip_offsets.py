@@ -225,7 +225,7 @@ def jump_variance(
     """Variance of a map at its control points from that of its jumps, both components together.
 
     Jumps are fitted to what a smooth field S leaves of blocks and steps (Speckman 1988, see
-    `unglow.registration.strip_offsets.fit_offsets`), so that a jump that is off by d moves the map
+    `fit_offsets`), so that a jump that is off by d moves the map
     by d times what S leaves of its step: by half of d next to the seam, and by nothing where the
     field has blocks enough to make up for it.
 

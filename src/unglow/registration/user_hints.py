@@ -113,7 +113,7 @@ def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
     return start
 
 
-def click_limit(shape: tuple[int, ...], scale: float = 1.0) -> float:
+def click_limit(shape: tuple[int, ...], scale: float) -> float:
     """How far a person's click may be off where post of (rows, columns) is in pre, px of pre."""
     return max(CLICK_PX, CLICK_SHARE * math.hypot(*shape)) * 2.0 ** max(0, octaves_of(scale))
 

@@ -327,13 +327,13 @@ class SpoiltMask:
         return near
 
     def mask_near(self, window: Window) -> Bools:
-        """Return which px of a window are `near`, ``window.shape``."""
-        near = np.zeros(window.shape, np.bool_)
+        """Return which px of a window are near as `is_near` says, ``window.shape``."""
+        near, plain = np.zeros(window.shape, np.bool_), replace(self, seams=Seams())
         if not self.blocks[self._span(window.grow(NEAR_PX))].any():
             return near
         for down in (-NEAR_PX, 0, NEAR_PX):
             for across in (-NEAR_PX, 0, NEAR_PX):
-                near |= self.mask_window(window.shift(down, across))
+                near |= plain.mask_window(window.shift(down, across))
         return near
 
     def _index(self, at: Ints, blocks: int) -> Ints:

@@ -283,7 +283,7 @@ def _find_along(
     for first, end in find_runs(found):
         own = sizes[first:end].max(axis=0)
         # what is next to a visible part may be cut by the end of the seam, or by that of data
-        reached = np.convolve(own > _VISIBLE, np.ones(3), "same") > -of_raw
+        reached = np.convolve(np.pad(own > _VISIBLE, 1), np.ones(3), "valid") > -of_raw
         ends = np.minimum(np.array(find_runs(reached)) * length, shape[1 - axis])
         sides = np.clip([first * width - margin, end * width + margin], 0, shape[axis])
         boxes = np.roll(np.hstack([np.tile(sides, (len(ends), 1)), ends]), 2 * axis, axis=1)

@@ -237,16 +237,6 @@ class Displacement:
         along_y = self._sum_weighted(points, weights, slopes)
         return np.stack([along_x, along_y], axis=2) / self.spacing_px
 
-    def dense(self, window: Window) -> Floats:
-        """Smooth part for all pixels of a window, (2, rows, cols), by two matrix products."""
-        rows = _operator(window.y0, window.y1, self.spacing_px, self.coefficients.shape[1])
-        cols = _operator(window.x0, window.x1, self.spacing_px, self.coefficients.shape[2])
-        (first_row, down), (first_col, across) = rows, cols
-        part = self.coefficients[
-            :, first_row : first_row + down.shape[1], first_col : first_col + across.shape[1]
-        ]
-        return np.asarray(down @ part @ across.T, dtype=np.float64)
-
     def bounds(self, window: Window) -> tuple[Floats, Floats]:
         """Least and greatest displacement (x, y) that a pixel of the window can have, (2,) each."""
         reach = []
@@ -369,18 +359,6 @@ def find_cells(positions: ArrayLike, spacing: int, count: int) -> tuple[Ints, Fl
     inside = np.clip(np.asarray(positions, dtype=np.float64), 0, spacing * (count - 3))
     first = np.minimum(np.nan_to_num(inside) // spacing, count - SUPPORT).astype(np.int64)
     return first, (inside - first * spacing) / spacing
-
-
-def _operator(begin: int, end: int, spacing: int, count: int) -> tuple[int, Floats]:
-    """Matrix from control points to the pixels begin..end of one axis; its first control point."""
-    first, t = find_cells(np.arange(begin, end, dtype=np.float64), spacing, count)
-    start = int(first[0]) if len(first) else 0
-    last = int(first[-1]) + SUPPORT if len(first) else SUPPORT
-    matrix = np.zeros((end - begin, last - start))
-    at = np.arange(end - begin)
-    for k, weight in enumerate(weights(t)):
-        matrix[at, first - start + k] = weight
-    return start, matrix
 
 
 def _insert_midpoints(values: Floats, axis: int, count: int) -> Floats:

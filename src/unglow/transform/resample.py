@@ -49,7 +49,7 @@ def warp_window(
     ----------
     read_pre
         Returns the pixels of a window inside pre, any real dtype; called with just the window that
-        the interpolation needs (more than once if the map blows the window up beyond 2 times).
+        the interpolation needs (more than once if that is much larger than the window).
     pre_shape
         (rows, columns) of pre.
     out

@@ -357,7 +357,7 @@ class Transform:
             return post
         for _ in range(_INVERSE_STEPS):
             last, post = post, apply_matrix(inverse, points - self.displacement.evaluate(post))
-            if not np.abs(post - last).max(initial=0.0) > _INVERSE_PX / 10:
+            if not (np.abs(post - last) > _INVERSE_PX / 10).any():
                 break
         left = np.hypot(*(self.map(post) - points).T)
         return np.where((left <= _INVERSE_PX)[:, None], post, np.nan)

@@ -340,6 +340,13 @@ def test_too_many_sources_leave_the_most_significant_ones_whatever_the_tiles():
     assert few[0].found["snr"].min() == least
 
 
+def test_too_many_sources_far_above_all_thresholds_leave_no_list_that_can_be_believed():
+    spots = [(x, y, 900.0) for x in range(20, 330, 25) for y in range(20, 290, 25)]
+    few = search(scene(*images(3, spots)), EVERYWHERE, workers=1, most=30)
+    assert few.found["above"].min() > 50
+    assert few.threshold is None
+
+
 def test_candidates_off_the_section_are_listed_and_not_counted():
     mask = np.ones((150, 170), np.bool_)
     mask[:, :60] = False  # the first 120 px of the image

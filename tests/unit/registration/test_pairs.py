@@ -167,6 +167,12 @@ def test_unrelated_images_are_refused(seed):
     assert np.isnan(found.transform.map([[1.0, 1.0]])).all()
 
 
+def test_unrelated_images_are_refused_where_no_other_scale_is_allowed():
+    images = (render(np.eye(3), (SIDE, SIDE), seed) for seed in (3, 103))
+    settings = RegisterSettings(max_scale=1.0, model="translation")
+    assert run(*images, settings).transform.status == "failed"
+
+
 def noise(shape=(300, 300)):
     return np.random.default_rng(5).poisson(50, shape).astype(np.uint16)
 

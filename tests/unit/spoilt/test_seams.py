@@ -105,6 +105,17 @@ def test_seams_of_small_images_are_found(good, rows):
     assert [seam.place for seam in seams_of(Scene(*spoilt))] == [100, 300, 600]
 
 
+@pytest.mark.parametrize("part", [np.s_[:256], np.s_[256:]])
+def test_a_line_in_one_of_two_parts_is_excluded_in_both(good, part):
+    lines = [*(np.s_[:, k] for k in (100, 300, 700)), (part, 500)]
+    one = with_lines(good, lines, 1.3)
+    found = {
+        s.place: s for s in seams_of(Scene(one.expected[:512], one.post[:512], one.left[:512]))
+    }
+    assert sorted(found) == [100, 300, 500, 700]
+    np.testing.assert_array_equal(found[500].boxes[:, :2], [[0, 512]])
+
+
 @pytest.mark.parametrize("degrees", [1.0, 2.0, 5.0])
 def test_oblique_fibres_are_left(good, degrees):
     x = np.arange(SIDE)
@@ -178,6 +189,17 @@ def test_px_of_seams_are_in_the_mask_of_spoilt_px():
     coarse = mask.mask_window(Window(0, 512, 0, 512), 4)
     fine = whole[10:, 5:].reshape(128, 4, 128, 4).any(axis=(1, 3))
     np.testing.assert_array_equal(coarse, fine)
+
+
+def test_what_is_near_a_spoilt_block_does_not_depend_on_tiles_nor_on_seams():
+    blocks = np.zeros((64, 64), np.bool_)
+    blocks[20, 30] = True
+    mask = SpoiltMask(blocks, 32, Seams((row(100), row(300, axis=1))))
+    row_of, col_of = np.indices((2048, 2048))
+    expected = mask.is_near(col_of.ravel(), row_of.ravel()).reshape(2048, 2048)
+    for side in (512, 2048):
+        for part in grid((2048, 2048), (side, side)):
+            np.testing.assert_array_equal(mask.mask_near(part), expected[part.slices])
 
 
 def test_seams_are_features_and_count_as_spoilt():

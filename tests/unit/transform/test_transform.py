@@ -100,6 +100,13 @@ def test_the_inverse_of_a_steep_field_is_found_to_a_millionth_of_a_px_or_is_nan(
     assert np.hypot(*(folded.map(back[known]) - points[known]).T).max() <= 1e-6
 
 
+def test_a_point_that_is_nowhere_leaves_the_others_where_they_are():
+    noise = np.random.default_rng(0).normal(0, 3, (2, 13, 18))
+    found = transform(displacement=Displacement(20, noise))
+    points = np.array([[10.0, 20.0], [np.nan, np.nan], [200.0, 90.0]])
+    np.testing.assert_allclose(found.inverse_map(found.map(points)), points, atol=2e-6)
+
+
 def test_one_point_that_has_no_inverse_takes_nothing_from_others():
     horizon = transform(matrix=np.array([[1.0, 0, 0], [0, 1, 0], [0.01, 0, 1]]))
     bent = moved(matrix=horizon.matrix)

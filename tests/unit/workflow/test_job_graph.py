@@ -14,6 +14,8 @@ import snakemake.api  # before its workflow, which imports it
 import snakemake.dag
 import snakemake.jobs
 import snakemake.workflow
+from parsed_rules import jobs_of
+from raw_slides import pair
 from snakemake.cli import get_argument_parser
 
 from unglow.jobs.snakemake_command import LISTING, LOOKING, PARTLY, has_option, only_looks
@@ -104,3 +106,16 @@ def test_calls_that_compute_nothing(words, looks):
 def test_calls_that_read_rules_alone():
     assert has_option(["snakemake", "--lint"], LISTING)
     assert not has_option(["snakemake", "--summary"], LISTING)
+
+
+def test_a_pair_of_at_most_100_megapixels_is_one_job_of_a_batch_system(tmp_path):
+    small = {"tile": (1024, 1024), "compression": "zlib"}  # quick to write
+    pair(tmp_path, "small", shape=(10_000, 10_000), **small)
+    pair(tmp_path, "large", shape=(10_000, 10_001), **small)
+    groups = {"small": set(), "large": set()}
+    rules = {"ingest", "register", "align", "difference", "detect", "figures"}
+    for rule, wildcards, _, _, group in jobs_of(tmp_path, {}):
+        if rule in rules:
+            groups[wildcards["sample"]].add((rule, group))
+    assert groups["small"] == {(rule, "small.DAPI") for rule in rules}
+    assert groups["large"] == {(r, "large.DAPI.figures" * (r == "figures") or None) for r in rules}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from parsed_rules import jobs_of
 from raw_slides import pair, slide
 
 from unglow.core.digests import Listed, hash_file, list_of, write
@@ -18,32 +17,6 @@ from unglow.slides.rules import SLIDES
 from unglow.workflow.batch import Batch
 from unglow.workflow.outdated import GIVEN, inputs_of, params_of
 
-PROJECT = Path(__file__).resolve().parents[3]
-#: Parses the rules as Snakemake does, and prints what each job is given.
-READ = f"""
-import json, sys
-from pathlib import Path
-from snakemake.api import SnakemakeApi
-from snakemake.settings.types import ConfigSettings, OutputSettings, Quietness, ResourceSettings
-config = json.loads(sys.argv.pop())
-sys.argv += ["-n"]
-output = OutputSettings(dryrun=True, quiet={{Quietness.ALL}})
-with SnakemakeApi(output) as api:
-    made = api.workflow(
-        resource_settings=ResourceSettings(cores=2),
-        config_settings=ConfigSettings(config=config),
-        snakefile=Path({str(PROJECT / "Snakefile")!r}),
-    )
-    made.dag().execute_workflow(executor="dryrun")
-    from unglow.core.records import to_plain
-    jobs = [
-        [job.rule.name, dict(job.wildcards_dict or {{}}),
-         {{name: to_plain(value) for name, value in job.params.items()}},
-         [str(file) for file in job.input]]
-        for job in made._workflow.dag.jobs
-    ]
-Path("jobs.json").write_text(json.dumps(jobs))
-"""
 #: A sweep on all levels but the first, exports, controls, and dyes that take over a map.
 MANY = {
     "exports": {"tiff": ["post", "pre", "aligned_pre", "difference", "snr"]},
@@ -80,16 +53,6 @@ def fill(work):
     (work / "sheet.tsv").write_text("\n".join(["sample\tdye\tpre\tpost\tcontrol", *rows]) + "\n")
 
 
-def jobs_of(work, config):
-    """Return rule, wildcards, params and inputs of all jobs, as Snakemake parses the rules."""
-    done = subprocess.run(
-        [sys.executable, "-c", READ, json.dumps(config)],
-        cwd=work, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads((work / "jobs.json").read_text())
-
-
 #: Rules whose jobs there are but for some configurations.
 SOME = {*(rule for rule in GIVEN if rule.startswith(("export", "slide"))), "snr"}
 SOME |= {"figures_registration", "difference_method"}
@@ -109,7 +72,7 @@ def test_the_table_has_what_the_rules_give(tmp_path, monkeypatch, config, missin
     slide(tmp_path)
     batch = Batch.load(config, slide_rules=SLIDES)
     seen, given_inputs = set(), set()
-    for rule, wildcards, params, inputs in jobs_of(tmp_path, config):
+    for rule, wildcards, params, inputs, _ in jobs_of(tmp_path, config):
         if rule in ("all", "summary", "verdict", "slide_part"):
             continue
         seen.add(rule)

@@ -52,12 +52,12 @@ def check_roles(roles: Sequence[str]) -> list[str]:
     return [explain("mixed_light", role=roles[0])]
 
 
-def describe_roles(roles: Sequence[str], stats: JointStatistics | None = None) -> list[str]:
+def describe_roles(roles: Sequence[str], stats: JointStatistics) -> list[str]:
     """Return what the reader of a bright-field pair has to know; nothing of it is a fault."""
     if len(roles) < len(ROLES):
         return []
-    counts = {} if stats is None else stats.n
-    if stats is None or counts["post_at_maximum"] <= _WHITE * counts["ratio"]:
+    counts = stats.n
+    if counts["post_at_maximum"] <= _WHITE * counts["ratio"]:
         return [explain("bright_field")]
     percent = 100 * counts["post_at_maximum"] / counts["pixels"]
     return [explain("bright_field"), explain("white_glass", percent=percent, top=stats.top)]

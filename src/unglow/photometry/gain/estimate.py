@@ -59,7 +59,7 @@ _LINEAR_CI_COVERS = (
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Evidence:
-    """What methods rest on: histograms of a pair, and its cells and map (for ``linear`` alone).
+    """What methods rest on: histograms of a pair, and its cells and map.
 
     Where ``blur`` made the images match, the cells are those of the images that match.
     ``expected_gain`` is the ratio of the exposure times, post to pre, where both are known.
