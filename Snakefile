@@ -55,10 +55,7 @@ of_pairs = {
 
 wildcard_constraints:
     **of_pairs,
-    **{
-        level: one_of(v.name for v in variants(batch.settings, level))
-        for level in SECTIONS
-    },
+    **{level: one_of(made) for level, made in batch.variants.items()},
     role=one_of(ROLES),
     method=one_of(METHODS),
     form=one_of(FORMS.values()),

@@ -1,13 +1,14 @@
 """Shared by all stages: the batch, and what rules ask it for."""
 
+import json
 import re
+from functools import partial
 
 from snakemake import __version__ as snakemake_version
 from snakemake.settings.types import DeploymentMethod
 
 import unglow
 from unglow.core.errors import UnglowError
-from unglow.core.levels import refuse_earlier
 from unglow.core.machine import existing, memory_available_mb
 from unglow.core.printable import printable
 from unglow.jobs.run_records import was_killed
@@ -24,7 +25,7 @@ from unglow.workflow import job_params, outdated
 from unglow.workflow.batch import Batch
 from unglow.workflow.planned_jobs import final_outputs
 from unglow.workflow.job_graph import limit_of
-from unglow.workflow.oversized import skip_oversized
+from unglow.workflow.oversized import leave_out, skip_oversized
 from unglow.images.pair_plan import ROLES
 from unglow.workflow.samples.naming import one_of
 from unglow.workflow.snakemake_internals import (
@@ -34,9 +35,10 @@ from unglow.workflow.snakemake_internals import (
     unknown_version,
 )
 from unglow.workflow.stage_table import FORMS, STAGES, figures_of
-from unglow.workflow.config import SECTIONS, variants
 
 VERSION = "0.1.0"
+# Pairs that the main process skips: jobs on other nodes do not know what is available there.
+LEFT_OUT = "UNGLOW_LEFT_OUT"
 
 if unglow.__version__ != VERSION:
     end_run(
@@ -70,15 +72,12 @@ for whose, path, braces in (
             f"the {whose} directory is {path}, whose braces Snakemake would fill in: rename it."
         )
 
-silent = any(kind.name == "ALL" for kind in workflow.output_settings.quiet or ())
 try:
     if rules_only:
         batch = Batch.without_images(config)
     else:
         watched = workflow.is_main_process and not silent
         batch = Batch.load(config, slide_rules=SLIDES, is_watched=watched)
-        if workflow.is_main_process:
-            refuse_earlier(Path(batch.settings.results))
 except UnglowError as error:
     end_run(str(error))
 
@@ -96,7 +95,9 @@ def without_oversized(batch):
     """The batch without what cannot fit by itself, where all of it is to be computed."""
     # preflight judges what is asked for by itself
     named = any(
-        f"{'/'.join(filter(None, key))}/" in w for key in batch.keys for w in sys.argv
+        f"{batch.settings.results}/{'/'.join(filter(None, key))}/" in w
+        for key in batch.keys
+        for w in sys.argv
     )
     partly = named or has_option(sys.argv, PARTLY)
     in_module = workflow.modifier.parent_modifier is not None
@@ -115,6 +116,18 @@ def without_oversized(batch):
 
 if workflow.is_main_process:
     batch = without_oversized(batch)
+    too_large = [
+        (p.sample, p.dye or "") for p in batch.problems if p.kind == "oversized"
+    ]
+    os.environ[LEFT_OUT] = json.dumps(too_large)
+else:
+    keys = json.loads(os.environ.get(LEFT_OUT, "[]"))
+    batch = leave_out(batch, {tuple(key) for key in keys})
+
+
+envvars:
+    LEFT_OUT,
+
 
 out = batch.outputs
 
@@ -144,11 +157,7 @@ if workflow.is_main_process:
 
 def of_batch(function, **more):
     """A function of a job's wildcards alone, from one that is given the batch as well."""
-
-    def for_job(wildcards):
-        return function(batch, wildcards, **more)
-
-    return for_job
+    return partial(function, batch, **more)
 
 
 def figures(rule):

@@ -13,16 +13,17 @@ from snakemake.logging import logger
 LIBRARIES = ("imagecodecs", "msgspec", "numpy", "tifffile")
 
 
+silent = any(kind.name == "ALL" for kind in workflow.output_settings.quiet or ())
+
+
 def end_run(text, level=logging.ERROR, more=None):
     """End with exit status 1 and a text; Snakemake would frame that of an exception."""
     if find_spec("unglow") is not None:
         from unglow.core.printable import printable
 
         text = printable(text)  # names of files in it cannot act on the terminal
-    settings = workflow.output_settings
     logger.log(level, text, extra=more)
-    silent = any(kind.name == "ALL" for kind in settings.quiet or ())
-    if silent and not settings.dryrun and workflow.is_main_process:
+    if silent and not workflow.output_settings.dryrun and workflow.is_main_process:
         print(text, file=sys.stderr)
     sys.exit(1)
 

@@ -50,18 +50,14 @@ def mem_mb(rule, in_main=False):
 def memory(rule):
     """A function that gives a job its memory demand, by which it chooses its workers.
 
-    Parameters whose functions take output or resources rerun nothing when they change.
+    Parameters whose functions take resources rerun nothing when they change.
     """
 
-    def demand(wildcards, output):
-        return demand_to_json(job_resources.demand_of(batch, rule, wildcards))
-
-    def demand_in(wildcards, resources):
+    def demand(wildcards, resources):
         given = resources.mem_mb - launcher_mb()
         return demand_to_json(job_resources.demand_of(batch, rule, wildcards, given))
 
-    within = ("slide_scale", "slide_part", "slide_subtract")
-    return demand_in if rule in within else demand
+    return demand
 
 
 def at_a_time(rule):
@@ -76,15 +72,6 @@ def at_a_time(rule):
         )
 
     return channels
-
-
-def disk_mb(rule):
-    """A function that bounds what a job leaves on disk, MB."""
-
-    def bound(wildcards):
-        return job_resources.disk_mb(batch, rule, wildcards)
-
-    return bound
 
 
 def runtime(rule):
@@ -117,7 +104,7 @@ def resources(rule, in_main=False):
     """The resources of a job of a rule, by name; `in_main` where it runs in the main Snakemake process."""
     asked = dict(
         mem_mb=mem_mb(rule, in_main=in_main),
-        disk_mb=disk_mb(rule),
+        disk_mb=partial(job_resources.disk_mb, batch, rule),
         runtime=runtime_in_main(rule) if in_main else runtime(rule),
         attempt=this_attempt,
     )

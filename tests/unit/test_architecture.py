@@ -46,7 +46,7 @@ WINGS = {"monitor", "pages", "slides"}
 #: A module of two wings: it shows what one has made on the pages of the other.
 OF_TWO_WINGS = "unglow.pages.viewer.slide_layers"
 #: Modules at the top, which files of users and the package's own face need.
-AT_THE_TOP = {"unglow", "unglow.__main__", "unglow.machine", "unglow.wings"}
+AT_THE_TOP = {"unglow", "unglow.__main__", "unglow.wings"}
 MODULES = {
     ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(SRC.glob("unglow/**/*.py"))

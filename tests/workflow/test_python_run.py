@@ -26,9 +26,12 @@ def test_a_run_returns_its_results_and_reads_what_was_finished(small_raw, tmp_pa
     with pytest.raises(UnglowError, match=r"detect\.fdrr"):
         unglow.run(small_raw, tmp_path, settings={"detect": {"fdrr": 0.2}})
     made = (tmp_path / "results" / "report.html").stat().st_mtime_ns
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").write_text("results: out\n")
+    (tmp_path / "results").rename(tmp_path / "out")
     again = unglow.run(small_raw, tmp_path, settings={"detect": {"fdr": 0.1}}, quiet=True)
     assert [p.names for p in again] == [pair.names]
-    assert (tmp_path / "results" / "report.html").stat().st_mtime_ns >= made
+    assert (tmp_path / "out" / "report.html").stat().st_mtime_ns >= made
 
 
 def test_two_arrays_are_subtracted_and_nothing_stays(small_raw, tmp_path, monkeypatch):

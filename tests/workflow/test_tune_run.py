@@ -18,7 +18,7 @@ def batch(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["phantom", "--size", "384x384", "--pairs", "2"]) == 0
     (tmp_path / "config").mkdir()
-    settings = {"memory_per_job": 400, "scale": {"methods": ["linear"]}}
+    settings = {"memory_per_job": 400, "scale": {"methods": ["linear"]}, "only": ["*/SYTO9"]}
     (tmp_path / "config" / "config.yaml").write_text(yaml.safe_dump(settings))
     return tmp_path
 

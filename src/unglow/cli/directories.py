@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import resolve_links
-from unglow.core.levels import LEVELS, PAIR, RESULT_OF, nearest, refuse_earlier
+from unglow.core.levels import LEVELS, PAIR, RESULT_OF, nearest
 from unglow.core.workflow_files import OWN
 from unglow.workflow.config import CONFIG, read_config
 
@@ -80,7 +80,6 @@ def existing(results: Path) -> Path:
     """
     if not results.is_dir():
         raise InputError(f"{results} is not a directory; give the results directory of a run.")
-    refuse_earlier(results)
     return results
 
 
@@ -145,7 +144,6 @@ def _readable(results: Path) -> Path:
     telemetry = results / TELEMETRY
     if not os.access(telemetry, os.R_OK | os.X_OK):
         raise InputError(f"{telemetry} may not be read: fix its permissions.")
-    refuse_earlier(results)
     return results
 
 
@@ -168,7 +166,6 @@ def place_of(text: str) -> tuple[Path, Path | None]:
     if results is None and (plan := nearest(place, _PLAN)) is not None:
         results = plan.parents[len(PAIR) + 1]
     if results is not None:
-        refuse_earlier(results)
         return results, here
     if any(place.glob(f"*/*/{_PLAN}")):
         return place, None

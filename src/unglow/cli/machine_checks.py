@@ -32,13 +32,12 @@ from unglow.core.machine import (
     mounts,
     read_processor_quota,
 )
+from unglow.workflow.settings import LEAST_BUDGET, USUAL_BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 OK, WARNING, FAULT = "ok", "warning", "fault"
-# What a job needs at the least, MB, and what it has by default (memory_per_job).
-_LEAST_MB, _USUAL_MB = 300.0, 2000.0
 _SHOWN = ("snakemake", "numpy", "opencv-python-headless", "tensorstore", "tifffile", "imagecodecs")
 _SKEW_S = 2.0
 _TAKE = (
@@ -85,12 +84,13 @@ def judge_processors(cores: int, allowed: int, quota: float | None, busy: int) -
 
 def judge_memory(total_mb: float, available_mb: float) -> Finding:
     """Judge memory, MB: granted to this process, and free of that."""
-    words, short = f"{total_mb:.0f} MB granted, {available_mb:.0f} free", available_mb < _LEAST_MB
-    less = max(math.floor(0.8 * available_mb / 50) * 50, int(_LEAST_MB))
+    words = f"{total_mb:.0f} MB granted, {available_mb:.0f} free"
+    short = available_mb < LEAST_BUDGET
+    less = max(math.floor(0.8 * available_mb / 50) * 50, LEAST_BUDGET)
     return judge("memory", words, [
-        (short, FAULT, f"a job needs {_LEAST_MB:.0f}", "end other programs, or ask for more"),
-        (not short and available_mb < _USUAL_MB, WARNING,
-         f"less than the {_USUAL_MB:.0f} that one job may take by default",
+        (short, FAULT, f"a job needs {LEAST_BUDGET:.0f}", "end other programs, or ask for more"),
+        (not short and available_mb < USUAL_BUDGET, WARNING,
+         f"less than the {USUAL_BUDGET:.0f} that one job may take by default",
          f"end other programs, or use --config memory_per_job={less}"),
     ])  # fmt: skip
 
@@ -106,7 +106,7 @@ def check_limits() -> Finding:
     what, helps = f"ulimit {option} is {mb:.0f} MB", f"ulimit {option} unlimited"
     return judge("limits", f"{files} open files", [
         (0 <= files < 1024, WARNING, "Snakemake and the live page may run out", "ulimit -n 4096"),
-        (mb < _USUAL_MB, FAULT if mb < _LEAST_MB else WARNING, what, helps),
+        (mb < USUAL_BUDGET, FAULT if mb < LEAST_BUDGET else WARNING, what, helps),
     ])  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def check_disk(use: str, wanted: Path) -> Finding:
         (500 <= free_mb < 5000, WARNING, "little (`unglow preflight` says what a run takes)", more),
         (about.f_files > 0 and about.f_favail < 10_000, WARNING,
          f"only {about.f_favail} more files fit", "remove small files, or ask for more inodes"),
-        (mount is not None and mount.kind in ("tmpfs", "ramfs"), WARNING,
+        (mount is not None and mount.is_in_memory, WARNING,
          "what is written there takes memory", "set TMPDIR, or work elsewhere"),
         (not locks, WARNING, "it has no locks: let one program at a time change results",
          "mount it with locks (Lustre: -o flock)"),

@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NoReturn
 
-from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.printable import WEB, printable, say, warn
 from unglow.core.settings import suggest
@@ -137,7 +136,8 @@ def add_arguments_debug(parser: argparse.ArgumentParser) -> None:
     )
     from unglow.workflow.stage_table import STAGES  # imports numpy
 
-    parser.add_argument("rule", metavar="RULE", choices=STAGES, help="stage, such as register")
+    rules = [rule for rule in STAGES if rule != "slide_part"]  # no target of a run
+    parser.add_argument("rule", metavar="RULE", choices=rules, help="stage, such as register")
     parser.add_argument(
         "pair", metavar="SAMPLE/DYE", nargs="?", default="", help="pair; a slide by its name"
     )
@@ -156,6 +156,7 @@ def run_debug(arguments: argparse.Namespace) -> int:
     from unglow.wings import SLIDES
     from unglow.workflow.batch import Batch  # imports numpy
     from unglow.workflow.config import CONFIG, read_stored
+    from unglow.workflow.stage_table import name_digests
     from unglow.workflow.verify import run_files
 
     batch = Batch.load(read_stored(CONFIG), slide_rules=SLIDES)
@@ -164,13 +165,13 @@ def run_debug(arguments: argparse.Namespace) -> int:
         warn("unglow run --debug: commands of pdb are read from standard input, no terminal.")
     os.environ[DEBUGGED] = "1"
     results = Path(batch.settings.results)
-    files = [Path(name.replace("<results>", str(results), 1)) for name in job.files]
+    listed = name_digests(job.rule, batch.outputs).format(**job.wildcards)
+    files = [Path(name.replace("<results>", str(results), 1)) for name in (*job.files, listed)]
     only = ("--allowed-rules", job.rule, "--force", "--retries", "0")
     pairs = (ONLY, arguments.pair) if arguments.pair else ()
     words = [*only, *pairs, "--quiet", "rules", "progress", "--", str(files[0])]
-    lists = {digests.list_of(place, job.rule) for path in files for place in path.parents[:3]}
     of_run = run_files(results) if results.is_dir() else []
-    there = [path for path in (*files, *lists, *of_run) if path.is_file()]
+    there = [path for path in (*files, *of_run) if path.is_file()]
     if not there:
         become_snakemake(words)
     with _keep(there, results) as restore:

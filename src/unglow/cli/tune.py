@@ -318,10 +318,8 @@ def _run_trial(
         replace(pair, sample=f"copy{k}", register_from=None) for k, pair in enumerate(pairs, 1)
     ]
     own = to_plain(settings)
-    own |= {"samples": str(SHEET), "results": "results", "allow_failed": True}
+    own |= {"samples": str(SHEET), "only": None, "results": "results", "allow_failed": True}
     own["register"]["from"] = None
-    if settings.detect.threshold_from == "control":  # there may be none among the copies
-        own["detect"]["threshold_from"] = "negative"
     write_text(place / SHEET, sheet_text(named, place))
     write_text(place / CONFIG, yaml.safe_dump(own, sort_keys=False))
     words = ["-m", "snakemake", "-s", str(workflow), "--cores", str(cores), "--nolock"]

@@ -99,7 +99,7 @@ def open_archive(path: Path | str) -> Iterator[NpzFile]:
         raise make_damage_error(path) from error
 
 
-def check_sizes(archive: NpzFile, most_bytes: float = MOST_BYTES) -> None:
+def check_sizes(archive: NpzFile, most_bytes: float) -> None:
     """Raise `ValueError` if arrays are larger than they may be, or not what the archive holds."""
     opened: zipfile.ZipFile = archive.zip  # type: ignore[assignment]  # None once it is closed
     entries = opened.infolist()

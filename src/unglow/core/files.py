@@ -127,9 +127,9 @@ def read_json(path: str | Path) -> Any:
 
 
 _LONGEST_LINE = 1_000_000
-# Digits of a whole number that is read.
-_MOST_DIGITS = 18
 """Characters; rows of tables of results have some hundred."""
+_MOST_DIGITS = 18
+"""Of a whole number that is read."""
 
 
 def read_text(path: Path, *, what: str, remedy: str) -> str:
@@ -328,7 +328,7 @@ def lock_file(path: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
     Raises
     ------
     UnglowError
-        The directory cannot be written, or another one holds the lock for N seconds.
+        The directory cannot be written, or another one holds the lock for ``patience_s``.
     """
     with _finding:
         lock = _thread_locks.setdefault(str(path.absolute()), threading.Lock())

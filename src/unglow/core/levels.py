@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from unglow.core.errors import InputError
 from unglow.core.files import resolve_links
 
 if TYPE_CHECKING:
@@ -44,17 +43,6 @@ def name_of(row: Mapping[str, object]) -> str:
 def place_of(results: Path, row: Mapping[str, object], level: str = LEVELS[-1]) -> Path:
     """Return the directory of a row's results down to a level."""
     return results.joinpath(*filter(None, names_of(row)[: LEVELS.index(level) + 1]))
-
-
-def refuse_earlier(results: Path) -> None:
-    """Raise InputError if a directory of results is in the order of an earlier version."""
-    earlier = ("digests", "*/*/plan.json", "*/gain_maps.npz")
-    found = (path for name in earlier for path in results.glob(name))
-    if any(path.parent.name != DETAILS for path in found):
-        raise InputError(
-            f"{results} was written by an earlier version of unglow: move it away, or set another "
-            "config key 'results', and run again."
-        )
 
 
 def nearest(directory: Path, name: str) -> Path | None:

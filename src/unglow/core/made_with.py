@@ -50,7 +50,7 @@ def _shorten(value: Any) -> Any:
     text = json.dumps(value, sort_keys=True)
     if len(text) > _LONGEST:
         return {"sha256": hashlib.sha256(text.encode()).hexdigest()}
-    return value
+    return json.loads(text)  # as it is read again: numbers that are keys are text then
 
 
 class Lists:

@@ -54,29 +54,25 @@ def is_mounted() -> bool:
 
 
 class Stat(NamedTuple):
-    """State of a process (``R``, ``S``, ``D``, ``T``, ``Z``), time, threads, and when it started.
+    """State of a process (``R``, ``S``, ``D``, ``T``, ``Z``), its time, and when it started.
 
-    Time on processors, s, includes that of children that it has waited for, and so do the faults:
-    pages that had to be read from a disk. The start, clock ticks since boot, distinguishes it from
-    others of its number.
+    Time on processors, s, includes that of children that it has waited for. The start, clock ticks
+    since boot, distinguishes it from others of its number.
     """
 
     state: str
     cpu_s: float
-    threads: int
     started: int
-    faults: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Stat | None:
         """Read a file ``stat``; None if it is empty, as that of a process that is gone."""
         # the second field, the name in brackets, may hold blanks and brackets; the third is the
-        # state, 12 and 13 are faults, 14 to 17 times, 20 the threads, 22 the start
+        # state, 14 to 17 are times, 22 the start
         fields = text.rpartition(")")[2].split()
         with contextlib.suppress(ValueError, IndexError):
             cpu_s = sum(map(int, fields[11:15])) / _TICKS_PER_S
-            faults = sum(map(int, fields[9:11]))
-            return cls(fields[0], cpu_s, int(fields[17]), int(fields[19]), faults)
+            return cls(fields[0], cpu_s, int(fields[19]))
         return None
 
 
@@ -394,9 +390,8 @@ class OpenFiles:
                 return [one.pid for one in found]
             return []
         children = self.text(f"task/{self.pid}/children").split()
-        if all_threads and len(threads := self._threads()) > 1:
-            for thread in threads - {self.pid}:
-                children += OpenFiles(self._path).text(f"task/{thread}/children").split()
+        for thread in self._threads() - {self.pid} if all_threads else ():
+            children += OpenFiles(self._path).text(f"task/{thread}/children").split()
         return [*map(int, children)]
 
     def memory(self) -> Memory:

@@ -139,7 +139,7 @@ def split_notes(reasons: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return those that cast doubt, plain sentences with them, and those that are notes."""
     parts: tuple[list[str], list[str]] = ([], [])
     for one in dict.fromkeys(reasons):
-        parts[isinstance(one, Reason) and read_table()[one.key].is_note].append(one)
+        parts[isinstance(one, Reason) and read_table().get(one.key, Kind("")).is_note].append(one)
     return parts
 
 

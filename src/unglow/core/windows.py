@@ -117,18 +117,7 @@ def halve(block: Array) -> Floats32:
     -------
     (rows // 2, cols // 2) float32; NaN where all four pixels are NaN.
     """
-    rows, cols = (n // 2 * 2 for n in block.shape)
-    a = block[:rows, :cols]
-    quads = [a[i::2, j::2].astype(np.float32) for i in (0, 1) for j in (0, 1)]
-    total = (quads[0] + quads[1]) + (quads[2] + quads[3])
-    if np.issubdtype(block.dtype, np.integer) or not np.isnan(total).any():
-        return total * np.float32(0.25)
-    valid = np.sum([~np.isnan(q) for q in quads], axis=0, dtype=np.float32)
-    some = [np.nan_to_num(q, nan=0.0) for q in quads]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # the same order of additions as above: a pixel does not depend on its neighbours' NaN
-        mean = ((some[0] + some[1]) + (some[2] + some[3])) / valid
-    return np.asarray(mean, dtype=np.float32)
+    return np.asarray(halve_stored(block.astype(np.float32, copy=False)), dtype=np.float32)
 
 
 def halve_stored(block: Array) -> Array:

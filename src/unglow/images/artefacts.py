@@ -96,7 +96,7 @@ def read_places(path: Path) -> list[SavedPlace]:
 def artefacts_json(path: Path) -> bytes:
     """Return a file, checked, as JSON; a collection without features if there is no file.
 
-    Results of versions that did not look for spoilt places have none. StoreError if it is damaged.
+    StoreError if it is damaged.
     """
     return _HEAD + b",".join(line for line, _ in _read_features(path)) + _END
 

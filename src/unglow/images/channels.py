@@ -132,7 +132,7 @@ def decide(samples: Mapping[str, ChannelSample]) -> ChannelChoice:
     }
     if not lit:
         spread = dict(zip(first.names, first.spread, strict=True))
-        taken = [max(names, key=lambda n: spread.get(n, 0.0))]
+        taken = [max(names, key=spread.__getitem__)]
         reason = f"no channel rises above its noise in the sampled blocks; {taken[0]} is taken"
     elif all(s.equal for s in samples.values()):
         taken = [names[0]]

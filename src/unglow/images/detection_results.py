@@ -80,7 +80,7 @@ class _Failed(msgspec.Struct, tag_field="status", tag="failed"):
 
 
 class _Searched(msgspec.Struct, tag_field="status", tag="ok"):
-    """What detection.json holds of a search; older versions had less of it."""
+    """What detection.json holds of a search."""
 
     reason: None = None
     method: str = ""

@@ -73,10 +73,6 @@ class _Image:
     projection: str | None
     step: tuple[int, int]
 
-    def chunk(self, axis: str) -> int:
-        """Return the length of a chunk along an axis, px."""
-        return self.array.chunks[self.axes.index(axis)] if axis in self.axes else 1
-
     def part(self, **at: slice | int) -> Array:
         """Read a part of one file, by axis; axes that the image lacks are excluded."""
         return self.array.read_part([at[axis] for axis in self.axes])
@@ -351,9 +347,10 @@ class OmeZarrReader:
             raise ValueError(f"{window} leaves the image of {self.header.shape}")
         out = np.zeros((len(wanted), *window.shape), self.header.dtype)
         # (place in the result, channel) of the channels that each chunk holds
+        chunk = image.array.chunks[image.axes.index("c")] if "c" in image.axes else 1
         groups: dict[int, list[tuple[int, int]]] = {}
         for i, c in enumerate(wanted):
-            groups.setdefault(c // image.chunk("c"), []).append((i, c))
+            groups.setdefault(c // chunk, []).append((i, c))
         how: Combine = "set"
         for t, z in image.planes:
             for group in groups.values():
@@ -370,7 +367,7 @@ class OmeZarrReader:
         return out
 
     def find_missing(self, channels: Sequence[int]) -> Bools:
-        """Return which chunks are not stored; see `unglow.images.tiff.TiffReader.missing_units`.
+        """Return which chunks are not stored; see `unglow.images.tiff.TiffReader.find_missing`.
 
         Raises
         ------

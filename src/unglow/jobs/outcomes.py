@@ -167,9 +167,7 @@ def explain_end(job: Declared, ending: Ending) -> Cause:
         )
     if not outcome or (outcome == "ok" and ending.code != 0):
         return _explain_silent_end(job, ending)
-    if outcome in LACKED_MEMORY:
-        return Cause(outcome, message, report.get("needed_mb"))
-    return Cause(outcome, message)
+    return Cause(outcome, message, report.get("needed_mb"))
 
 
 def describe_overrun(job: Declared, peak_mb: float) -> str:

@@ -230,7 +230,7 @@ def _find_snakemakes(directory: Path, *, in_jobs: bool) -> list[psutil.Process]:
     return [
         process
         for process, words in working_in(directory)
-        if any(Path(word).name == "snakemake" for word in words[:3])
+        if any(Path(word).name in ("snakemake", "unglow.jobs.launcher") for word in words[:3])
         and in_jobs != modes.isdisjoint(pairwise(words))
     ]
 

@@ -98,7 +98,7 @@ class Scheduler:
 
     def job_id(self, text: str) -> str:
         """Return the id from what that command prints."""
-        return text.strip().splitlines()[-1].strip()
+        return text.strip().rpartition("\n")[2].strip()
 
     def state(self, job: str) -> State:
         """Return how a job is; running, too, if nobody answers."""

@@ -81,7 +81,7 @@ class Demand:
     most
         How many blocks there are; None if they cannot run out.
     least
-        What the job takes before the first block, and has given back by then.
+        What the job takes while no block is at work: before the first, or after the last.
     ahead
         What has been read for the next block while several are worked on.
     """

@@ -33,6 +33,7 @@ from unglow.telemetry.speedscope import SUFFIX as PROFILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import TracebackType
 
     from matplotlib.axes import Axes
 
@@ -124,15 +125,20 @@ class measure:  # noqa: N801 (it is used as a function)
                     sampler = StackSampler(watcher.file.with_suffix(PROFILE), watcher.clock, warn)
                     sampler.start()
                     stack.callback(sampler.stop)
-                stack.callback(self._leave, watcher)
+                stack.push(lambda kind, *_: self._leave(watcher, failed=kind is not None))
             self._open.append(stack.pop_all())
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._open.pop().close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.pop().__exit__(kind, error, trace)
 
-    def _leave(self, watcher: _Watcher) -> None:
-        taken = watcher.stop(failed=sys.exc_info()[0] is not None)
+    def _leave(self, watcher: _Watcher, *, failed: bool) -> None:
+        taken = watcher.stop(failed=failed)
         if taken is None:
             warn(f"{self.name} is not measured: its watching process has ended.")
         else:
@@ -200,9 +206,9 @@ class _Watcher:
         """Start to measure."""
         forgets = False
         with contextlib.suppress(OSError):  # not Linux, or an old one
-            forgets = not os.environ.get(SPANS_VARIABLE)  # a job's own peak is not forgotten
-            if forgets:
+            if not os.environ.get(SPANS_VARIABLE):  # a job's own peak is not forgotten
                 Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+                forgets = True
         self.clock = time.monotonic()
         self._say({"clock": self.clock, "forgets": forgets})
         self._answer()

@@ -150,10 +150,8 @@ def deflate(pixels: Array) -> bytes:
     return bytes(imagecodecs.deflate_encode(pixels.tobytes(), level=_LEVEL))
 
 
-def write_segments(
-    part: Path, raster: Raster, segments: Iterator[Any] | None, **layout: Any
-) -> None:
-    """Hand encoded segments to tifffile; None makes it reserve the space.
+def write_segments(part: Path, raster: Raster, segments: Iterator[Any], **layout: Any) -> None:
+    """Hand encoded segments to tifffile.
 
     Keywords (``tile`` or ``rowsperstrip``, ``compression``, ``photometric``) are those of
     `tifffile.TiffWriter.write`.

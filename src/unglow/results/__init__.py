@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+RECORDS = ("telemetry", "benchmarks", "logs")
+"""Directories of a results directory that hold no pairs."""
 SKIPPED = "skipped"
 """Status of a pair or file that was not started because of its input."""
 STATUSES = ("ok", "suspect", "failed", SKIPPED, "incomplete")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from unglow.core import digests
 from unglow.core.errors import InputError, StoreError
-from unglow.core.levels import DETAILS, refuse_earlier
-from unglow.results import read_summary
+from unglow.core.levels import DETAILS
+from unglow.results import RECORDS, SKIPPED, read_summary
 from unglow.results.pair import SLIDE, STAGE_FILES, PairResults
 from unglow.results.slide import SlideResults
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 8
 """Levels that a variant is below a results directory, or fewer."""
-_RECORDS = ("telemetry", "benchmarks", "logs")
+_TABLE = "summary.tsv"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +72,13 @@ class Results:
     @property
     def runs(self) -> list[Run]:
         """The recorded runs, the oldest first (`unglow.open_run`); InputError if there is none."""
-        from unglow.results.runs import list_runs, open_run  # few ask for them
+        from unglow.results.runs import find_runs  # few ask for them
 
-        return [open_run(self.directory, run) for run in list_runs(self.directory)]
+        return find_runs(self.directory)
 
     def summary(self) -> list[dict[str, str]]:
         """Return the rows of summary.tsv, every value as text; InputError if there is none."""
-        table = self.directory / "summary.tsv"
+        table = self.directory / _TABLE
         if not table.is_file():
             raise InputError(f"there is no {table} yet: the end of a run writes it.")
         return read_summary(table)
@@ -130,18 +130,19 @@ def open_results(path: Path | str) -> Results:
             leaf.relative_to(own).parts: PairResults(leaf, pair) for leaf in _find_leaves(own)
         }
     else:
-        below = given / "results"
-        results = below if below.is_dir() and not (given / "summary.tsv").is_file() else given
+        # the configuration may call it otherwise
+        tables = [given / "results" / _TABLE, *sorted(given.glob(f"[!.]*/{_TABLE}"))]
+        below = next((path.parent for path in tables if path.is_file()), given / "results")
+        results = below if below.is_dir() and not (given / _TABLE).is_file() else given
         entries = {
             leaf.relative_to(results).parts: PairResults(leaf, one)
             for sample in _list_directories(results)
-            if sample.name not in _RECORDS and not (sample / SLIDE).is_file()
+            if sample.name not in RECORDS and not (sample / SLIDE).is_file()
             for one in _list_directories(sample)
             for leaf in _find_leaves(one)
         }
         slides = sorted(results.glob(f"*/{SLIDE}"))
         entries |= {(p.parent.name,): PairResults(p.parent, p.parent) for p in slides}
-    refuse_earlier(results)
     if not entries:
         raise InputError(f"{given} holds no results of pairs; give results of a run or of a pair.")
     there = {names[:2] for names in entries}
@@ -151,7 +152,7 @@ def open_results(path: Path | str) -> Results:
 def _pair_of(directory: Path) -> Path | None:
     """Return the directory of the pair to which one belongs; None if it is that of a run."""
     for above in directory.parents[:_DEEPEST]:
-        if (above / _RECORDS[0]).is_dir() or (above / "summary.tsv").is_file():
+        if (above / RECORDS[0]).is_dir() or (above / _TABLE).is_file():
             names = directory.relative_to(above).parts
             return above.joinpath(*names[:2]) if len(names) > 1 else None
     if not _has_results(directory):
@@ -190,9 +191,9 @@ def _find_leaves(directory: Path) -> list[Path]:
 
 
 def _read_skipped(results: Path, there: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
-    """Return the pairs of the summary that have no results."""
+    """Return the pairs that were skipped and have no results of earlier runs."""
     with suppress(OSError, StoreError):
-        rows = read_summary(results / "summary.tsv")
+        rows = [r for r in read_summary(results / _TABLE) if r.get("status") == SKIPPED]
         found = {(str(r.get("sample")), str(r.get("dye"))): str(r.get("reasons")) for r in rows}
         return {names: reason for names, reason in found.items() if names not in there}
     return {}

@@ -15,7 +15,7 @@ import numpy as np
 
 from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.levels import LEVELS, RESULT_OF
+from unglow.core.levels import PAIR, RESULT_OF, variants_in
 from unglow.core.reasons import explain, from_json, split_notes
 from unglow.images.artefacts import ARTEFACTS, SavedPlace, read_places
 from unglow.images.detection_results import read_candidates, read_report
@@ -76,7 +76,8 @@ class PairResults:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: names, state, reasons, a picture of the difference."""
         thumbnails = import_module("unglow.pages.report.thumbnails")  # above in the import order
-        row = dict(zip(LEVELS, self.names, strict=False)) | {"status": self.state}
+        row = dict(zip(PAIR, self.names, strict=False)) | {"status": self.state}
+        row |= dict(variants_in(self.pair)).get(self.directory, {})
         (pictures,) = thumbnails.pack_pictures(self.pair.parent.parent, [row])
         text = "<br>".join(escape(part) for part in (repr(self), self.reasons) if part)
         shown = (f'<img src="data:image/jpeg;base64,{p.image}">' for p in pictures if p.image)

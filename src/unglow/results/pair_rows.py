@@ -14,7 +14,7 @@ from unglow.core.errors import UnglowError
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, names_of, place_of, variants_in
 from unglow.core.reasons import DETAILS, list_details
 from unglow.core.workflow_files import is_foreign
-from unglow.results import SKIPPED, read_summary
+from unglow.results import RECORDS, SKIPPED, read_summary
 from unglow.results.marker_rows import SlideEntry, read_written_ns, slide_files
 from unglow.results.pair import STAGE_FILES, PairResults
 from unglow.results.slide_files import SlideRecord
@@ -46,8 +46,6 @@ Known = dict[str, tuple[object, list[dict[str, Any]]]]
 # A run in this state may have left a pair undone without any fault.
 _NO_FAULT = ("ok", "interrupted", RUNNING)
 _NEEDED = ("sample", "dye", "status")
-# Directories of a results directory that hold no pairs.
-_RECORDS = ("telemetry", "benchmarks", "logs")
 
 
 def rows_of(results: Path, history: History, known: Known | None = None) -> list[dict[str, Any]]:
@@ -215,7 +213,7 @@ def _entries(results: Path, history: History) -> Iterator[Entry]:
             directories.add(results.joinpath(*map(str, names)))
             groups_of[results.joinpath(*map(str, names))] = own
     for pair in sorted(directories):
-        if pair.relative_to(results).parts[0] not in _RECORDS:
+        if pair.relative_to(results).parts[0] not in RECORDS:
             yield from _variants(results, pair, groups_of.get(pair) or {})
 
 

@@ -76,18 +76,16 @@ def run(
     words += [] if cores is None else ["--cores", str(cores)]
     words += [] if memory_mb is None else ["--resources", f"mem_mb={int(memory_mb)}"]
     words += ["--config", *(f"{k}={json.dumps(v)}" for k, v in chosen.items())] if chosen else []
-    results = place / str(chosen.get("results", "results"))
-    before = _time_of_report(results)
+    before = _time_of_report(place)
     said, status = _start(words, place, quiet=quiet)
     # every run that began ends with a report, also where pairs have failed
-    if status and _time_of_report(results) == before:
+    if status and _time_of_report(place) == before:
         raise UnglowError(*said or [f"unglow run ended with exit status {status}."])
-    return open_results(results)
+    return open_results(place / str(chosen["results"]) if "results" in chosen else place)
 
 
-def _time_of_report(results: Path) -> int:
-    report = results / "report.html"
-    return report.stat().st_mtime_ns if report.is_file() else 0
+def _time_of_report(place: Path) -> int:
+    return max((path.stat().st_mtime_ns for path in place.glob("**/report.html")), default=0)
 
 
 def _start(words: list[str], directory: Path, *, quiet: bool) -> tuple[list[str], int]:

@@ -151,7 +151,7 @@ class Listed:
         """Return the row of the candidate that each decision is about; None for none.
 
         A candidate has one decision at most: the last of those about its number on this very list,
-        or else the one of another list that is nearest, within `nearest.REACH_PX`.
+        or else the one of another list that is nearest, within `REACH_PX`.
         """
         rows: list[int | None] = [None] * len(decisions)
         free = np.ones(len(self.ids), dtype=np.bool_)

@@ -67,7 +67,7 @@ class Polygon:
         return np.logical_xor.accumulate(inside, axis=1)
 
     def holds(self, col: Ints, row: Ints) -> Bools:
-        """Return which px (N,) are inside, as `over` does."""
+        """Return which px (N,) are inside, as `to_mask` does."""
         inside = np.zeros(len(col), dtype=np.bool_)
         if not len(col):
             return inside
@@ -128,7 +128,7 @@ class Region:
         return mask_over([self], window)
 
     def holds(self, col: Ints, row: Ints) -> Bools:
-        """Return which px (N,) are inside, as `over` does."""
+        """Return which px (N,) are inside, as `to_mask` does."""
         return find_held_px([self], col, row)
 
     def holds_points(self, points_xy: Floats) -> Bools:

@@ -230,6 +230,11 @@ class Frame:
         """Return the map that a channel is resampled by; None where it is read as it is stored."""
         return self._maps[channel.cycle]
 
+    def area_of(self, channel: Channel) -> float:
+        """Return how many px of a channel's image there are for one of the frame."""
+        known = self._maps[channel.cycle]
+        return 1.0 if known is None else abs(float(np.linalg.det(known.matrix[:2, :2])))
+
     def error_between(self, one: Channel, other: Channel) -> Quantiles:
         """Return how far two channels may lie apart because of their maps, px; NaN in one cycle."""
         errors = [self._errors[channel.cycle] for channel in (one, other)]

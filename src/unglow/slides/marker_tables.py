@@ -167,7 +167,7 @@ def write_markers_corrected(
     path: Path,
     channels: Sequence[Channel],
     shares: Mapping[str, Mapping[str, Any]],
-    own: Mapping[str, Mapping[str, str]] | None = None,
+    own: Mapping[str, Mapping[str, str]],
 ) -> None:
     """Write the table of the corrected slide's channels, one row each, in their order.
 
@@ -184,7 +184,6 @@ def write_markers_corrected(
         By name, the cells of other columns of the slide's table, all in one order; they go between
         the columns of ours as they are, but for those that are called like one of ours.
     """
-    own = own or {}
     stream = io.StringIO()
     columns = ("channel_number", "cycle_number", "marker_name", "background", "exposure")
     added = ("gain", "offset", "method", "clipped")

@@ -151,7 +151,7 @@ def disagreement(scale: Scale, evidence: Evidence) -> str | None:
     if not scale.default_result.ok:
         return None
     expected, measured = evidence.expected_gain, _choose_gain(scale, evidence)
-    if expected is None or measured is None or measured.gain_ci95 is None:
+    if expected is None or measured.gain_ci95 is None:
         return None
     low, high = measured.gain_ci95
     if low - TOLERANCE * expected <= expected <= high + TOLERANCE * expected:
@@ -164,16 +164,12 @@ def disagreement(scale: Scale, evidence: Evidence) -> str | None:
     return explain("exposure_far" if far else "exposure_differs", **numbers)
 
 
-def _choose_gain(scale: Scale, evidence: Evidence) -> MethodResult | None:
+def _choose_gain(scale: Scale, evidence: Evidence) -> MethodResult:
     """Return the default method if it measures a gain, or another one that does."""
-    names = (scale.default, *scale.methods, None)
-    for name in names:
-        if name is None:
-            alone = ScaleSettings(methods=("linear",), gain_map="never")
-            return ESTIMATORS["linear"](evidence, alone)
+    for name in (scale.default, *scale.methods):
         if not METHODS[name].is_given and scale.methods[name].ok:
             return scale.methods[name]
-    return None
+    return ESTIMATORS["linear"](evidence, ScaleSettings(methods=("linear",), gain_map="never"))
 
 
 _MOST_SATURATED = 0.01
@@ -269,7 +265,10 @@ def measure_slide(
             at_a_time=markers_at_a_time + 1,
         )
         sampled = np.prod(Sample.from_shape(frame.shape).extent)
-        lacking = {n: sum(reader.gaps.constant.get(n, {}).values()) / sampled for n in needed}
+        lacking = {
+            n: sum(reader.gaps.constant.get(n, {}).values()) / (sampled * frame.area_of(one))
+            for n, one in needed.items()
+        }
         saturated = {name: reader.gaps.find_saturation(one) for name, one in needed.items()}
         losses = {m.name: [*_describe_losses(slide, m, lacking, saturated)] for m in usable}
         fitted = [

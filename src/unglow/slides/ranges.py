@@ -169,4 +169,5 @@ def raw_noise(reader: SlideReader, channel: Channel) -> float:
         squares = inside.reshape(rows, _SQUARE, cols, _SQUARE).swapaxes(1, 2)
         found.append(np.median(squares.reshape(rows * cols, -1), axis=1) / _MEDIAN_OF_SQUARE)
     each = np.concatenate(found)
-    return float(each[np.isfinite(each)].mean()) if len(each) else 0.0
+    each = each[np.isfinite(each)]
+    return float(each.mean()) if len(each) else 0.0

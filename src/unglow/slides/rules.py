@@ -15,7 +15,7 @@ from unglow.core.errors import InputError
 from unglow.images.raw_header import is_ome_zarr
 from unglow.images.slide_plan import CANDIDATES_SUFFIX, Channel, KnownSlide, Slide
 from unglow.images.tiff.series import CHANNELS, MARKERS
-from unglow.images.zarr.layout import DTYPES
+from unglow.images.zarr.layout import DOCUMENT, DTYPES
 from unglow.registration.settings import DECLARED
 from unglow.slides import resources
 from unglow.slides.channels import choose_registered, name_markers, reference_cycle, slide_of
@@ -25,7 +25,7 @@ from unglow.workflow.batch import FoundSlides, SlideRules, find_refused
 from unglow.workflow.header_cache import check_name, not_storable
 from unglow.workflow.samples.naming import explain_unsafe
 from unglow.workflow.samples.pair import Pair, Problem
-from unglow.workflow.stage_table import CORRECTED, ROOT
+from unglow.workflow.stage_table import CORRECTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ def remove_placeholders(results: Path, names: Iterable[str]) -> None:
             with contextlib.suppress(OSError):
                 if not image.stat().st_size:
                     image.unlink()
-                    if image.name == ROOT:
+                    if image.name == DOCUMENT:
                         image.parent.rmdir()
 
 

@@ -19,6 +19,7 @@ from unglow.core.windows import grid, map_bounded
 from unglow.images.raw_file import files_of_slide, remove_directories
 from unglow.images.tiff.metadata import OmeChannel
 from unglow.images.tiff.tiles import TILE, OmeTiffSink, TileTable, decode_tile
+from unglow.images.zarr.layout import DOCUMENT
 from unglow.images.zarr.ome_zarr_sink import OmeZarrSink
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.photometry.difference_histogram import DifferenceHistogram
@@ -37,7 +38,7 @@ from unglow.results.slide_files import (
 from unglow.slides.marker_tables import write_markers_corrected
 from unglow.slides.slide import choose_colours
 from unglow.slides.subtract import Sinks, nothing_left, subtract_slide
-from unglow.workflow.stage_table import CORRECTED, ROOT
+from unglow.workflow.stage_table import CORRECTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -309,7 +310,7 @@ def _sinks(
 def _images(targets: Mapping[str, Path]) -> dict[str, Path]:
     """Return the corrected images that are asked for, by form; of a store, its directory."""
     images = {form: targets[form] for form in CORRECTED if form in targets}
-    return {k: path.parent if path.name == ROOT else path for k, path in images.items()}
+    return {k: path.parent if path.name == DOCUMENT else path for k, path in images.items()}
 
 
 def _write(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.process import host
 from unglow.telemetry.jsonl import MODE, SUFFIX, parse_line
+from unglow.telemetry.speedscope import SUFFIX as PROFILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,6 +121,7 @@ def remove_old_runs(root: Path) -> None:
             run = read_ends(path, tail=0).head.get("run")
             if run in old and path.parent == next_path.parent:
                 path.unlink()
+                path.with_suffix(PROFILE).unlink(missing_ok=True)
             else:
                 needed.add(run)
     for run in old - needed:

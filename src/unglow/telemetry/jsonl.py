@@ -132,7 +132,7 @@ def parse_rows(lines: list[bytes]) -> list[list[Any]]:
     """Return lists, one for each line that holds one; all at once where all do, which is faster."""
     try:
         rows = json.loads(b"[" + b",".join(lines) + b"]", parse_constant=_no_number)
-        if len(rows) == len(lines):
+        if len(rows) == len(lines) and all(isinstance(row, list) for row in rows):
             return list(rows)
     except (ValueError, RecursionError):
         pass

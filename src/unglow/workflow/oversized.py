@@ -16,7 +16,7 @@ from unglow.workflow.planned_jobs import is_missing, jobs_of
 from unglow.workflow.samples.pair import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from unglow.workflow.batch import Batch
@@ -74,11 +74,16 @@ def skip_oversized(
         )
         for key, sentence in sentences.items()
     ]
+    left = leave_out(batch, sentences)
+    return replace(left, problems=(*batch.problems, *problems))
+
+
+def leave_out(batch: Batch, keys: Collection[tuple[str, str]]) -> Batch:
+    """Return the batch without pairs and slides; the key of a slide has no dye."""
     return replace(
         batch,
-        pairs={key: pair for key, pair in batch.pairs.items() if key not in sentences},
-        slides={name: one for name, one in batch.slides.items() if (name, "") not in sentences},
-        problems=(*batch.problems, *problems),
+        pairs={key: pair for key, pair in batch.pairs.items() if key not in keys},
+        slides={name: one for name, one in batch.slides.items() if (name, "") not in keys},
     )
 
 

@@ -105,7 +105,7 @@ def final_outputs(batch: Batch) -> list[str]:
     """Return every file that a run makes except for digests, sorted.
 
     Snakemake does not miss a file that nobody asks for, as long as others of its job are there.
-    Nobody asks for digests: results of a version of unglow without them are complete.
+    Nobody asks for digests.
     """
     all_keys = itertools.chain.from_iterable(jobs_of(batch, *key) for key in batch.keys)
     jobs = itertools.chain(all_keys, jobs_of_run(batch))

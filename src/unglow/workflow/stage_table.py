@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from unglow.core.digests import FOLDER, SUFFIX
 from unglow.core.levels import PAIR, VARIANT
 from unglow.core.measured import SECONDS
-from unglow.images.zarr.layout import DOCUMENT
 from unglow.results import multiqc
 from unglow.results.figure_table import FIGURES
 
@@ -29,8 +28,6 @@ OF_SLIDE = {
 }
 """Where files are of a slide, of the map between two of its cycles (``{cycle}`` is ``1-2``), and of
 a part of a large one, until they are joined."""
-ROOT = DOCUMENT
-"""The file of a store that rules name: it is written last."""
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
 """Keys of ``exports`` in the configuration to how the files end."""
 SMALL_MB, FIGURES_MB = 1, 5

@@ -36,6 +36,8 @@ def test_halving_ignores_missing_pixels_and_does_not_spread_them():
     result = halve(block)
     assert result[0, 0] == 3.0
     assert np.isnan(result[0, 1])
+    apart = np.array([[np.inf, 1, np.nan, 2], [1, 1, 2, 2]], np.float64)
+    assert halve(apart).tolist() == [[np.inf, 2.0]]
 
 
 def test_levels_of_an_array_follow_the_pixel_convention():

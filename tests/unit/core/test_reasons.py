@@ -53,3 +53,8 @@ def test_notes_cast_no_doubt():
     note, doubt = explain("bright_field"), explain("mirrored")
     assert split_notes([note, doubt, "Odd.", doubt]) == ([doubt, "Odd."], [note])
     assert [one["key"] for one in list_details([doubt, "Odd.", note])] == [doubt.key, note.key]
+
+
+def test_a_reason_of_another_version_is_a_reason():
+    (other,) = from_json([explain("torn", count=3, limit=1.0).to_plain() | {"key": "of_tomorrow"}])
+    assert split_notes([other]) == ([other], [])

@@ -97,7 +97,8 @@ def test_grid_engine_is_asked_per_slot_and_for_address_space(job, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "number"), [("slurm", "17;cluster\n", "17"), ("sge", "17\n", "17")]
+    ("name", "text", "number"),
+    [("slurm", "17;cluster\n", "17"), ("sge", "17\n", "17"), ("slurm", "", ""), ("sge", "\n", "")],
 )
 def test_the_id_of_a_job(name, text, number):
     assert schedulers.SCHEDULERS[name]().job_id(text) == number

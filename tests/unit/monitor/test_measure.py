@@ -139,6 +139,17 @@ def test_blocks_of_a_name_are_recorded_and_laid_over_each_other(tmp_path):
     assert len([*tmp_path.rglob("*.speedscope.json")]) == 3
 
 
+def test_a_block_inside_the_handling_of_an_error_has_not_failed(tmp_path):
+    try:
+        [].pop()
+    except IndexError:
+        with unglow.measure("../block", tmp_path) as measured:
+            pass
+    assert len(measured.taken) == 1
+    (path,) = tmp_path.rglob("[0-9].jsonl")  # nowhere else, whatever the block is called
+    assert json.loads(path.read_text().splitlines()[-1])["outcome"] == "ok"
+
+
 def test_a_block_is_not_lost_with_who_measures_it(tmp_path, capsys):
     with unglow.measure("block", tmp_path) as measured:
         (child,) = (

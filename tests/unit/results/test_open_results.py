@@ -68,6 +68,12 @@ def test_map_gain_and_candidates_are_those_of_the_files(done):
     assert pair.detection["candidates"] == np.count_nonzero(found["counted"])
 
 
+def test_a_results_directory_of_another_name_is_found(work):
+    (work / "results").rename(work / "out")
+    (work / "out" / "summary.tsv").write_text("sample\tdye\tstatus\treasons\n")
+    assert list(unglow.open_results(work).pairs) == [("S1", "D")]
+
+
 def test_variants_have_names_and_share_what_they_have_in_common(done, tmp_path):
     made_sweep(done / "results" / "S1" / "D", tmp_path / "results" / "S1" / "D")
     results = unglow.open_results(tmp_path)
@@ -76,6 +82,7 @@ def test_variants_have_names_and_share_what_they_have_in_common(done, tmp_path):
     assert pair.path("details/plan.json").parents[1] == pair.pair
     assert pair.path("transform.json").parent.name == "model-any"
     assert pair.aligned_pre.shape == pair.post.shape == SHAPE
+    assert "data:image/jpeg" in pair._repr_html_()
 
 
 def test_states_of_pairs_that_did_not_end_well(work):
@@ -85,6 +92,7 @@ def test_states_of_pairs_that_did_not_end_well(work):
     shutil.copytree(work / "results" / "S1", work / "results" / "S4")
     (work / "results" / "S4" / "D" / "details/displacement.npz").unlink()
     table = "sample\tdye\tstatus\treasons\nS5\tD\tskipped\tThere is no pre image.\n"
+    table += "slide\tCD3\tok\t\nS6\tD\tincomplete\tnot yet\n"  # neither is a pair with results
     (work / "results" / "summary.tsv").write_text(table)
     results = unglow.open_results(work)
     states = {sample: (pair.state, pair.reasons) for (sample, _), pair in results.pairs.items()}
@@ -94,6 +102,7 @@ def test_states_of_pairs_that_did_not_end_well(work):
     assert states["S4"][0] == "failed"
     assert "details/displacement.npz" in states["S4"][1]
     assert states["S5"] == ("skipped", "There is no pre image.")
+    assert {*states} == {"S1", "S2", "S3", "S4", "S5"}
     with pytest.raises(InputError, match="no pre image"):
         _ = results["S5", "D"].transform
     with pytest.raises(InputError, match=r"S3.*detection\.json"):

@@ -13,6 +13,7 @@ from unglow.photometry.gain.scale import ScaleSettings
 from unglow.slides.channels import Gaps
 from unglow.slides.images import SlideReader
 from unglow.slides.measure import measure_slide
+from unglow.slides.ranges import raw_noise
 from unglow.slides.subtract import subtract_slide
 
 LINEAR = ScaleSettings(("linear",), gain_map="never")
@@ -182,6 +183,13 @@ def test_a_tile_that_a_single_channel_has_is_lost_by_the_others(tmp_path):
     one, headers = made(tmp_path, {page: [5] for page in (0, 1, 3)})
     found = measure_slide(one, headers, moved(), LINEAR)
     assert [reason.key for reason in found["A"].scale.reasons] == ["gaps", "gaps"]
+
+
+def test_the_noise_of_a_channel_without_px_is_zero(tmp_path):
+    image = pixels("float32")
+    image[1] = np.nan
+    with SlideReader([write(tmp_path / "s.ome.tif", image)]) as reader:
+        assert raw_noise(reader, slide(tmp_path / "s.ome.tif").channel("A")) == 0
 
 
 def test_glass_that_is_cut_out_of_all_channels_of_a_slide_is_no_reason(tmp_path):

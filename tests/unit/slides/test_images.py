@@ -128,6 +128,7 @@ def test_a_cycle_of_another_size_is_brought_to_the_px_of_the_frame(tmp_path, ima
         frame = Frame(reader, slide(tmp_path / "1.ome.tif", made), {(1, 2): found})
         assert frame.shape == SHAPE
         (pixels_,) = frame.read(Window(7, 300, 11, 500), [made[3]])
+        assert [frame.area_of(made[n]) for n in (0, 3)] == [1, pytest.approx(factor**2)]
     np.testing.assert_array_equal(pixels_, image[3][7:300, 11:500])
 
 

@@ -149,7 +149,7 @@ SLIDE = Slide(
 
 def test_the_table_has_a_row_for_each_kept_channel(tmp_path):
     values = {"gain": 1.35, "offset": -3.0, "method": "linear", "clipped": 0.25}
-    write_markers_corrected(tmp_path / "m.csv", SLIDE.kept, {"CD3, bright": values})
+    write_markers_corrected(tmp_path / "m.csv", SLIDE.kept, {"CD3, bright": values}, {})
     assert (tmp_path / "m.csv").read_text() == (
         "channel_number,cycle_number,marker_name,background,exposure,gain,offset,method,clipped\n"
         "1,1,DNA_1,,20.0,,,,\n"

@@ -175,12 +175,14 @@ def test_of_many_runs_the_last_ones_stay_and_the_last_attempt_at_each_job(tmp_pa
         (tmp_path / RUNS / f"{run}.jsonl").write_text(json.dumps({"kind": "run"}) + "\n")
         head = json.dumps({"kind": "attempt", "run": run}) + "\n"
         (tmp_path / "a/B/align" / f"{n + 1}.jsonl").write_text(head)
+        (tmp_path / "a/B/align" / f"{n + 1}.speedscope.json").write_text("{}")
         if n == 2:
             (tmp_path / "a/B/once/1.jsonl").write_text(head)
     remove_old_runs(tmp_path)
     kept = [runs[2], *runs[5:]]  # the only attempt at a job is of the third one
     assert [path.stem for path in run_files(tmp_path)] == kept
     assert attempt_numbers(tmp_path / "a/B/align") == list(range(6, len(runs) + 1))
+    assert len([*tmp_path.rglob("*.speedscope.json")]) == len(runs) - 5
     assert attempt_numbers(tmp_path / "a/B/once") == [1]
 
 

@@ -126,6 +126,15 @@ def test_a_job_of_a_batch_system_is_submitted_until_its_attempt_is_heard_of(made
     assert ingest.words == "1 running, 1 submitted, 1 ready"
 
 
+def test_a_job_that_waits_for_one_outside_the_plan_is_shown_as_waiting(made):
+    made.run(
+        TOTAL,
+        {"kind": "plan", "t": 0.5, "jobs": [[1, "align", {"sample": "s0"}, [5]]]},
+        *began(1, 5, "ingest", "s0"),
+    )
+    assert [row.words for row in last(made, 20).rules if row.rule == "align"]
+
+
 @pytest.mark.parametrize("jobs", [None, [1], [[1, "a", {}, [2]], [2, "b", {}, [1]]]])
 def test_without_a_plan_that_can_be_read_the_totals_are_reported(made, jobs):
     made.run(TOTAL, {"kind": "plan", "t": 1, "jobs": jobs}, *began(1, 1, "ingest", "s0"))

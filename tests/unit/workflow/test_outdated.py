@@ -101,7 +101,12 @@ def made(tmp_path, monkeypatch):
     for name in ("before.json", "after.json"):
         (place / name).write_text("{}")
     write(list_of(place, "align"), [place / "before.json"])
-    params = {"version": 3, "memory": {"a": 1}, "settings": {"fdr": 0.05, "min_snr": 3}}
+    params = {
+        "version": 3,
+        "memory": {"a": 1},
+        "settings": {"fdr": 0.05, "min_snr": 3},
+        "slide": {"registered_on": {1: "DNA", 10: "DNA_10"}},
+    }
     given = {"raw": str(raw), "parts": ["raw.tif"], "some": [str(place / "before.json")]}
     target = list_of(place, "detect")
     write(target, [place / "after.json"], record(params, given, place))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
+from real_runs import snakemake
 
 from unglow.core.errors import ConfigError
 from unglow.images.raw_images import MOST_PER_BYTE, read_header
@@ -65,6 +66,23 @@ def test_a_pair_whose_job_does_not_fit_is_skipped_and_the_others_are_not(work):
     assert "needs at least" in problem.message
     assert "MB of memory, but 20000 MB are available" in problem.message
     assert not any("chunks" in file for file in final_outputs(batch))
+
+
+def test_a_job_on_a_node_leaves_out_what_the_main_process_has(work, monkeypatch):
+    """A skipped control is no input there."""
+    chunks = "raw/chunks/{}_X.zarr"
+    rows = ["sample\tdye\tpre\tpost\tcontrol", "A\tX\traw/A/pre_X.tif\traw/A/post_X.tif\t"]
+    rows.append(f"chunks\tX\t{chunks.format('pre')}\t{chunks.format('post')}\ttrue")
+    (work / "sheet.tsv").write_text("\n".join(rows) + "\n")
+    common = ("-n", "--nolock", "--config", "samples=sheet.tsv")
+    main = snakemake(work, *common, "--resources", "mem_mb=2000")
+    assert "skipped: chunks X: its job ingest needs at least" in main.text
+    assert main.jobs()["detect"] == 1
+    node = ("--mode", "remote", "--target-jobs", "detect:sample=A,dye=X", "--allowed-rules")
+    monkeypatch.setenv("UNGLOW_LEFT_OUT", '[["chunks", "X"]]')
+    assert snakemake(work, *common, *node, "detect").jobs() == {"detect": 1}
+    monkeypatch.setenv("UNGLOW_LEFT_OUT", "[]")
+    assert snakemake(work, *common, *node, "detect").jobs() == {"detect": 2}
 
 
 def test_memory_of_this_machine_does_not_count_where_jobs_run_elsewhere(work):

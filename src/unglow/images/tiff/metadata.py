@@ -46,7 +46,7 @@ UM_PER = {
 MS_PER = {"s": 1e3, "ms": 1.0, "µs": 1e-3, "us": 1e-3, "min": 6e4}
 """Milliseconds per unit of time, by the names in OME-XML."""
 UM_PER_RESOLUTION_UNIT = {2: 25400.0, 3: 1e4}
-"""The same by values of the tag ResolutionUnit: inch, cm."""
+"""Micrometres per unit, by values of the tag ResolutionUnit: inch, cm."""
 BELIEVABLE_UM = (0.001, 25.0)
 """Sizes that are taken from bare resolution tags, um per px. These are mostly those of a printer or
 a screen (72 to 600 dpi: 350 to 42 um): only what a microscope or film scanner has is believed."""

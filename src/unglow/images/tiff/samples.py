@@ -188,7 +188,7 @@ def sample_channels(page: tifffile.TiffPage, rule: SampleRule) -> list[ChannelIn
     channels = [ChannelInfo(name) for name in names]
     # ExtraSamples 1 and 2 are associated and unassociated alpha; 0 may be any measurement.
     for i, kind in enumerate(extra):
-        if int(kind) in (1, 2) and 0 < colour + i < count:
+        if int(kind) in (1, 2) and colour + i > 0:
             channels[colour + i] = ChannelInfo("A", alpha=True)
     return channels
 

@@ -47,8 +47,7 @@ def encode_tile(pixels: Array) -> bytes:
     tile = np.zeros((TILE, TILE), pixels.dtype.newbyteorder("<"))
     tile[: pixels.shape[0], : pixels.shape[1]] = pixels
     if tile.dtype.kind in "iu":
-        bits = tile.view(f"<u{tile.itemsize}")
-        bits[:, 1:] -= bits[:, :-1].copy()
+        tile = imagecodecs.delta_encode(tile, axis=-1)
     return bytes(imagecodecs.deflate_encode(tile.tobytes(), level=_DEFLATE_LEVEL))
 
 
@@ -57,10 +56,7 @@ def decode_tile(stored: bytes, dtype: np.dtype[Any]) -> Array:
     size = TILE * TILE * dtype.itemsize
     content = imagecodecs.deflate_decode(stored, out=size)
     tile = np.frombuffer(content, dtype.newbyteorder("<")).reshape(TILE, TILE)
-    if dtype.kind not in "iu":
-        return tile
-    bits = tile.view(f"<u{dtype.itemsize}")
-    return np.cumsum(bits, axis=1, dtype=bits.dtype).view(tile.dtype)
+    return imagecodecs.delta_decode(tile, axis=-1) if dtype.kind in "iu" else tile
 
 
 @dataclass(slots=True)

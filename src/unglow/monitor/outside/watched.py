@@ -56,7 +56,8 @@ def directory_of(telemetry: Path, rule: str, wildcards: Mapping[str, str]) -> Pa
     if safe != text:
         safe += f"-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
     place = telemetry / JOBS
-    return (place / safe if safe.strip(".") else place) / rule
+    own = _UNSAFE.sub("_", rule)  # any name that somebody measures
+    return (place / safe if safe.strip(".") else place) / (own if own.strip(".") else "_")
 
 
 class WatchedAttempt:

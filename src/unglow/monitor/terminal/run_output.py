@@ -197,7 +197,7 @@ class RunOutput:
             self._print(line)
         for text, style in self._last:
             self._print(text, style)
-        if self._page is not None:
+        if self._page is not None and self._page.lines:
             self._print(
                 "The live page has ended with the run: unglow monitor --web opens it again."
             )

@@ -58,18 +58,7 @@ _NO_MODULES = ("main.js", _DECODER, "vendor/blosc.min.js", "vendor/openseadragon
 _DECODER_POLICY = "default-src 'none'; script-src 'self' 'unsafe-eval'; base-uri 'none'"
 """Of the worker that decompresses chunks, and of nothing else: Blosc's WebAssembly makes functions
 from text as it starts."""
-_KINDS = {
-    "html": HTML,
-    "js": "text/javascript",
-    "mjs": "text/javascript",
-    "css": "text/css",
-    "json": "application/json",
-    "svg": "image/svg+xml",
-    "png": "image/png",
-    "wasm": "application/wasm",
-    "txt": "text/plain",
-}
-_TEXTS = ("text/", "application/json", "image/svg")
+_KINDS = {"html": HTML, "js": "text/javascript", "css": "text/css"}
 _PLAIN = "text/plain"
 
 
@@ -109,8 +98,6 @@ def page_files(package: str = "unglow.pages.viewer") -> dict[str, Answer]:
 
 def _files(place: Traversable, before: str) -> list[tuple[str, Answer]]:
     found: list[tuple[str, Answer]] = []
-    if not place.is_dir():
-        return found
     for entry in place.iterdir():
         name = before + entry.name
         if entry.is_dir():
@@ -121,9 +108,7 @@ def _files(place: Traversable, before: str) -> list[tuple[str, Answer]]:
 
 
 def _answer(name: str, content: bytes) -> Answer:
-    kind = _KINDS.get(name.rpartition(".")[2], _PLAIN)
-    if kind.startswith(_TEXTS):
-        kind += "; charset=utf-8"
+    kind = f"{_KINDS.get(name.rpartition('.')[2], _PLAIN)}; charset=utf-8"
     policy = _DECODER_POLICY if name == _DECODER else POLICY
     headers = {
         "Cache-Control": ASK_AGAIN,

@@ -310,8 +310,7 @@ class SlideLayers:
             spoilt = {} if state.spoilt is None else {"spoilt_share": state.spoilt["share"]}
             transform = self.maps.get(cycle)
             known = {} if transform is None else registration_model(transform)
-            loops = {"loop_px": dict(state.loop_px or {})}
-            found[f"Cycle {cycle}"] = {**known, **about, **spoilt, **loops}
+            found[f"Cycle {cycle}"] = {**known, **about, **spoilt}
         for name, own in self._results.scales.items():
             chosen = own.scale.default_result
             found[f"Marker {name}"] = {
@@ -319,6 +318,7 @@ class SlideLayers:
                 "gain": chosen.gain,
                 "gain_ci95": chosen.gain_ci95 and list(chosen.gain_ci95),
                 "offset": chosen.offset,
+                "offset_ci95": chosen.offset_ci95 and list(chosen.offset_ci95),
                 "expected_gain": own.expected_gain,
             }
         return found

@@ -124,7 +124,8 @@ def group_by_rule(run: RunRecord, outcome: str, known: Mapping[int, str]) -> lis
     place = {job.jobid: n for n, job in enumerate(run.plan)}
     for job in run.plan:
         if known[job.jobid] == WAITING:  # for the one of them that comes last
-            last = max((n for n in job.after if known.get(n, DONE) != DONE), key=place.__getitem__)
+            left = (n for n in job.after if known.get(n, DONE) != DONE)
+            last = max(left, key=lambda n: place.get(n, -1))
             awaited.setdefault(job.rule, Counter())[rules[last]] += 1
     counts: dict[str, Counter[str]] = {rule: Counter() for rule in run.totals}
     for jobid, state in known.items():

@@ -50,7 +50,7 @@ _ROW = np.dtype([(name, "<U2" if name == "state" else "f8") for name in COLUMNS]
 ROUNDED_MB = 0.05
 """Samples are rounded more than peaks: what differs less is the same, MB."""
 MOST_SAMPLES = 4096
-"""An attempt of more than twice as many samples (14 minutes) is thinned out as it is read."""
+"""An attempt of more than twice as many samples (68 minutes) is thinned out as it is read."""
 # CPU use is the mean over this time, s.
 _CPU_OVER_S = 2.0
 

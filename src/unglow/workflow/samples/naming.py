@@ -39,7 +39,7 @@ _BYTES = 240  # file systems allow 255, some for temporaries
 #: What a run itself writes next to the samples' folders.
 RESERVED = frozenset(
     {"benchmarks", "logs", "report.html", "summary.tsv", "telemetry", "verdict.txt"}
-    | {"details", "digests", "unglow_mqc.json", "README.txt"}
+    | {"details", "unglow_mqc.json", "README.txt"}
 )
 MARKERS = ("pre", "post")
 _OPPOSITES = (

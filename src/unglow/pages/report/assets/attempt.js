@@ -59,7 +59,7 @@ function leftWords(a) {
   ].filter(Boolean).join("; ");
 }
 
-// Asked for, and seen: all threads ten times a second, those that could run once a second.
+// Asked for, and seen: all threads twice a second, those that could run once a second.
 function threadWords(a) {
   if (!isKnown(a.threads_seen)) return null;
   const runnable = isKnown(a.runnable) ? ", at most " + a.runnable + " of them ready to run at once" : "";

@@ -68,7 +68,10 @@ function chart(host, axis, settings) {
   made.renew = settings.renew;
   axis.charts.push(made);
   made.setScale("x", { min: axis.shown[0], max: axis.shown[1] });
-  made.watch = new ResizeObserver(() => host.clientWidth && made.setSize({ width: host.clientWidth, height: made.height }));
+  made.watch = new ResizeObserver(() => {
+    if (!host.isConnected) freeCharts(axis); // uPlot keeps every chart until then
+    else if (host.clientWidth) made.setSize({ width: host.clientWidth, height: made.height });
+  });
   made.watch.observe(host);
   return made;
 }

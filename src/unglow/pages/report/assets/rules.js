@@ -57,7 +57,7 @@ function stepsTable(run) {
       { name: "step", of: (s) => s.name, show: (s) => "– ".repeat(s.depth) + s.name },
       { name: "times", number: true, of: (s) => s.count },
       column("time", "seconds", "Steps inside are part of it", unit.time),
-      column("CPU", "cpu_s", "Processor time, from samples 0.1 s apart", unit.time),
+      column("CPU", "cpu_s", "Processor time, from samples 0.5 s apart", unit.time),
       column("read", "read", "Bytes through read calls, cached or not", unit.size),
       column("written", "written", "Bytes through write calls", unit.size),
     ], run.steps.filter((s) => (s.rule + " " + s.name).toLowerCase().includes(stepsSought.text)), { key: "steps" }));

@@ -126,7 +126,10 @@ class Viewer {
     if (event.key === "f") this.magnify();
     else if (event.key === "ArrowLeft") this.go(this.k - 1);
     else if (event.key === "ArrowRight") this.go(this.k + 1);
-    else if (event.key === "b") this.blink(BLINKS.find((names) => names.every((name) => this.group.some((p) => p.name === name))) || []);
+    else if (event.key === "b") {
+      const names = BLINKS.find((some) => some.every((name) => this.group.some((p) => p.name === name)));
+      if (names) this.blink(names);
+    }
     else if (event.key === " " && this.names && event.target.tagName !== "BUTTON") {
       clearInterval(this.timer);
       this.swap();

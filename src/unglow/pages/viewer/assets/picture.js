@@ -123,7 +123,8 @@ export function caption(app) {
   const shown = app.shown.map(({ layer }) => layer.title).join(", ") + mode;
   const contrast = app.shown.map(({ layer, look }) => layer.title + " from " + look.limits.map(number).join(" to ") + ", " + look.stretch + (look.invert ? ", inverted" : ""));
   const blur = address.get("blur") ? "; Gaussian blur of " + address.get("blur") + " px" : "";
-  const gain = pair.scale && pair.scale.methods[pair.scale.default] ? "; gain " + number(pair.scale.methods[pair.scale.default].gain) + " (" + pair.scale.default + ")" : "";
+  const found = pair.scale?.methods[pair.scale.default]?.gain;
+  const gain = typeof found === "number" ? "; gain " + number(found) + " (" + pair.scale.default + ")" : "";
   return [
     pair.title + ": " + shown + ".",
     "Centre x " + place.x.toFixed(1) + ", y " + place.y.toFixed(1) + " px, " + number(place.zoom) + " screen px per px; contrast: " + contrast.join("; ") + blur + gain + ".",
