@@ -252,9 +252,9 @@ def run_where(_arguments: argparse.Namespace) -> int:
 def add_arguments_resume(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow resume` to a parser."""
     parser.description = (
-        "Continue an interrupted run. It ends what is left of it (here and in the queue of a "
-        "cluster), removes its lock and gives the same command again. The exit status "
-        "is that of Snakemake."
+        "Continue an interrupted run. It cancels its jobs in the queue of a cluster, waits for "
+        "those here, removes its lock and gives the same command again. The exit status is that "
+        "of Snakemake."
     )
     parser.usage = "unglow resume [-h] [--lost HOST] [DIR] [-- WORDS...]"
     parser.epilog = "WORDS are added to the command."

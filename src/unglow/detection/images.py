@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unglow.core.arrays import Array, Floats32
-    from unglow.detection.snr import Scene
 
 
 class Readable(Protocol):
@@ -36,6 +35,25 @@ class Readable(Protocol):
 
     def read(self, window: Window) -> Array:
         """Pixels of a window that is inside."""
+        ...
+
+
+class ReadablePair(Protocol):
+    """The images of a pair in the frame of post."""
+
+    @property
+    def post(self) -> Readable:
+        """Raw post."""
+        ...
+
+    @property
+    def pre(self) -> Readable:
+        """Aligned pre."""
+        ...
+
+    @property
+    def difference(self) -> Readable:
+        """The difference."""
         ...
 
 
@@ -60,7 +78,7 @@ class Images:
     @classmethod
     def read(
         cls,
-        scene: Scene,
+        scene: ReadablePair,
         window: Window,
         frame: Window | None = None,
         spare: list[Floats32] | None = None,
@@ -95,7 +113,7 @@ class Images:
 
 
 def read_tiles(
-    scene: Scene, side: int, around: int, spare: list[Floats32]
+    scene: ReadablePair, side: int, around: int, spare: list[Floats32]
 ) -> Iterator[tuple[Window, Images]]:
     """Yield the windows that tile post, each with its images and ``around`` px more on every side.
 
@@ -117,7 +135,7 @@ def read_tiles(
 
 
 def _read_panel(
-    scene: Scene,
+    scene: ReadablePair,
     side: int,
     around: int,
     panel: tuple[int, int],

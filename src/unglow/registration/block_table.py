@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.arrays import Bools, Floats
-    from unglow.registration.dense_blocks import DenseMatches
-    from unglow.registration.phase_correlation import Matches
 
 
 BLOCKS = "details/blocks.csv"
@@ -44,8 +42,23 @@ coarse and by the final map (px), height of the correlation peak over the next o
 agrees with the map or with its neighbours, and whether it was kept out of the fit."""
 
 
+class MeasuredBlocks(Protocol):
+    """N matched blocks: centres in post, measured positions in pre (N, 2), and peaks (N,)."""
+
+    @property
+    def post(self) -> Floats: ...  # noqa: D102
+
+    @property
+    def pre(self) -> Floats: ...  # noqa: D102
+
+    @property
+    def peak_ratio(self) -> Floats: ...  # noqa: D102
+
+    def __len__(self) -> int: ...
+
+
 def block_table(
-    matches: Matches | DenseMatches, before: Floats, after: Floats, *, used: Bools, held_out: Bools
+    matches: MeasuredBlocks, before: Floats, after: Floats, *, used: Bools, held_out: Bools
 ) -> NDArray[np.void]:
     """Return N measured blocks as `BLOCK_DTYPE`.
 

@@ -193,7 +193,8 @@ def _find_leaves(directory: Path) -> list[Path]:
 def _read_skipped(results: Path, there: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     """Return the pairs that were skipped and have no results of earlier runs."""
     with suppress(OSError, StoreError):
-        rows = [r for r in read_summary(results / _TABLE) if r.get("status") == SKIPPED]
+        rows = [r for r in read_summary(results / _TABLE) if r.get("status") in ("failed", SKIPPED)]
         found = {(str(r.get("sample")), str(r.get("dye"))): str(r.get("reasons")) for r in rows}
-        return {names: reason for names, reason in found.items() if names not in there}
+        # markers are results of their slide
+        return {k: reason for k, reason in found.items() if there.isdisjoint((k, k[:1]))}
     return {}

@@ -27,7 +27,6 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.core.files import number_lines, read_text, split
 from unglow.core.printable import escape_formula, unescape_formula
-from unglow.transform.matrix import inside_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -290,7 +289,7 @@ def check_points(role: str, points: Floats, frame: Frame, where: Callable[..., s
             f"least {LEAST} are needed: click more, far from each other."
         )
     rows, cols = frame.shape
-    inside = inside_frame(points, frame.shape)
+    inside = ((points >= -_CORNER_PX) & (points <= np.array([cols, rows]) - _CORNER_PX)).all(axis=1)
     if not inside.all():
         k = int(np.flatnonzero(~inside)[0])
         raise InputError(

@@ -33,8 +33,8 @@ FORCE = "force_run"
 SCHEMA = 2
 """Raised when a key of ``--json`` changes its meaning or goes away."""
 MOST_JOBS = 30_000
-"""More are refused: Snakemake plans about 150 jobs per second, and holds 50 kB for each."""
-PLANNED_PER_S = 150
+"""More are refused: Snakemake plans about 100 jobs per second, and holds 70 kB for each."""
+PLANNED_PER_S = 100
 
 
 class Level(IntEnum):
