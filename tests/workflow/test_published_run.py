@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 import pytest
 from real_runs import bytes_of, command, snakemake
@@ -55,35 +54,6 @@ def test_any_file_that_is_missing_is_reported_and_wanted_by_the_next_run(small_w
     missing = {n for line in re.findall(r"Missing output files: ([^;\n]+)", wanted)
                for n in line.split(", ")}  # fmt: skip
     assert sorted(missing & set(names)) == names
-
-
-EVERYTHING = (
-    "sweep={register.model: [affine, homography], scale.percentile: [40, 60]}",
-    "exports={zarr: [snr], tiff: [snr, post, aligned_pre, difference], fits: [pre]}",
-)
-
-
-def test_every_job_of_a_pair_has_digests_and_all_else_that_it_makes_is_asked_for(fresh):
-    dry = snakemake(fresh, "-n", "--config", *EVERYTHING)
-    jobs = re.findall(
-        r"(?m)^ *(?:local)?rule (\w+):\n(?: +input: (.+)\n)?(?: +output: (.+)\n)?", dry.text
-    )
-    (wanted,) = (set(inputs.split(", ")) for rule, inputs, _ in jobs if rule == "all")
-    seen = set()
-    for rule, _, outputs in jobs:
-        made = outputs.split(", ") if outputs else []
-        lists = [Path(path) for path in made if path.endswith(".sha256")]
-        others = {path for path in made if not path.endswith(".sha256")}
-        if rule in ("all", "summary"):
-            assert lists == []
-            continue
-        (target,) = lists
-        assert target.parent.name == "digests"
-        assert all(Path(path).is_relative_to(target.parents[2]) for path in others)
-        assert others <= wanted, rule
-        seen.add(rule)
-    assert {"ingest", "register", "align", "scale", "difference", "detect", "snr",
-            "export_raw", "figures"} <= seen  # fmt: skip
 
 
 def change(path, old, new):

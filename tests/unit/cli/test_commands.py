@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 
@@ -54,18 +53,6 @@ def test_survey(here, capsys):
     assert "S1 DAPI: G carries 100 % of the signal." in out
     assert out.endswith("1 pair can be processed; no problems.\n")
     assert max(map(len, out.splitlines())) <= 100
-
-
-def test_what_a_left_out_folder_is_called_moves_and_paints_nothing(here, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("L" * 250, "e\x1b[2J\x1b[31mred"):
-        shutil.copytree(here / "raw" / "S1", here / "raw" / name)
-    assert main(["status"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert sum("skipped" in line for line in lines) == 2
-    assert any("waiting" in line for line in lines)
-    assert main(["survey"]) == 1
-    assert "\x1b" not in "".join(lines) + capsys.readouterr().out
 
 
 def test_status_as_json(here, capsys):

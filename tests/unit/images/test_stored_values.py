@@ -16,7 +16,7 @@ from unglow.core.records import RecordError
 from unglow.core.windows import Window
 from unglow.images import stored_values as module
 from unglow.images.raw_images import not_stored, open_reader, read_header
-from unglow.images.stored_values import MissingTiles, StoredPixels, grey_level, quantise
+from unglow.images.stored_values import MissingTiles, StoredPixels, quantise
 
 PIXELS = np.random.default_rng(3).integers(1, 200, (2, 90, 130)).astype(np.uint8)
 
@@ -204,9 +204,3 @@ def test_real_numbers_and_constants_have_no_step():
     noise[:30] = np.nan
     assert module.measure_step(ArrayPixels(noise)) == 0
     assert module.measure_step(ArrayPixels(np.full((90, 80), 7, np.uint8))) == 0
-
-
-@pytest.mark.parametrize("top", [0.0, 0.9, 4095.0, 4096.0, 6000.0, 9000.0])
-def test_real_values_of_any_range_are_no_integers(top):
-    assert grey_level(((0.0, top), (0.0, top / 2)), integer=False) != 1
-    assert grey_level(((0.0, top),), integer=True) == 1

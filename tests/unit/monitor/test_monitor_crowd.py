@@ -207,11 +207,12 @@ def test_a_flood_keeps_nobody_out(run):
     words = (sys.executable, "-c", FLOOD, str(program.port))
     with subprocess.Popen(words, stdout=subprocess.PIPE) as flood:
         assert flood.stdout.readline()
-        answered = 0
+        answered = tried = 0
         while flood.poll() is None:
+            tried += 1
             with contextlib.suppress(ConnectionError, http.client.RemoteDisconnected):
                 answered += asked(program) == (200, True)
-    assert answered > 0
+    assert answered >= tried / 2
     assert asked(program) == (200, True)
     assert program.end() == ""
 

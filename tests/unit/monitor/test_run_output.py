@@ -22,8 +22,7 @@ from rich.text import Text
 import snakemake_logger_plugin_unglow as plugin
 from snakemake_logger_plugin_unglow.handlers import mode_for
 from unglow.jobs.snakemake_command import ONLY, replace_only, restore_only
-from unglow.monitor.terminal.run_output import Diversion, LiveFrame, Mode, RunOutput
-from unglow.results.wording import has_failures
+from unglow.monitor.terminal.run_output import LiveFrame, Mode, RunOutput
 
 PAIRS = [("s1", "DAPI"), ("s2", "DAPI"), ("s3", "DAPI"), ("s4", "DAPI")]
 
@@ -237,14 +236,6 @@ def test_slides_are_counted_apart_from_pairs(tmp_path):
     assert lines[0].startswith("2 pairs and 1 slide (s1 DAPI, s2 DAPI, slide1); 1 job")
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [("ok", False), ("suspect", False), ("incomplete", False), ("failed", True), ("skipped", True)],
-)
-def test_a_failed_or_skipped_pair_is_a_failure(status, expected):
-    assert has_failures([{"status": "ok"}, {"status": status}]) is expected
-
-
 # --------------------------------------------------------------------------------------- drawing
 
 
@@ -332,7 +323,6 @@ def test_what_others_write_to_the_terminal_is_kept_for_later():
     assert os.read(outer, 1000) == b"back ['of a job'] ['rest']\r\n"
     os.close(inner)
     os.close(outer)
-    assert Diversion.__doc__
 
 
 @pytest.mark.parametrize(

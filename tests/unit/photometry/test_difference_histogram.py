@@ -114,24 +114,6 @@ def test_a_file_holds_the_histograms_of_several_methods(tmp_path):
     assert (tmp_path / "alone.npz").read_bytes() == (tmp_path / "without.npz").read_bytes()
 
 
-def test_medians_are_those_of_sorted_values_and_a_zero_has_no_sign():
-    random = np.random.default_rng(8)
-    image = np.rint(random.normal(0, 0.4, (128, 300))).astype(np.float32)  # -0 as well
-    image[:, 128:192] -= 0.25
-    image[:30, 64:128] = np.nan
-    found = BackgroundMedians.create(image.shape)
-    found.add(image, (0, 0))
-    assert (found.medians == 0).sum() == 8
-    for (i, j), median in np.ndenumerate(found.medians):
-        square = image[64 * i : 64 * i + 64, 64 * j : 64 * j + 64].ravel()
-        known = np.count_nonzero(~np.isnan(square))
-        low, high = np.sort(square)[[(known - 1) // 2, known // 2]]
-        assert median.tobytes() == ((low + high) / np.float32(2) + np.float32(0)).tobytes()
-    apart = BackgroundMedians.create(image.shape)
-    apart.add(np.asfortranarray(image.astype(np.float64)), (0, 0))
-    assert apart.medians.tobytes() == found.medians.tobytes()
-
-
 def test_a_method_that_a_file_does_not_have_is_refused(tmp_path):
     path = tmp_path / "linear.npz"
     kind = DifferenceHistogram.create(0, 1, 1)

@@ -161,5 +161,5 @@ def test_a_file_that_was_cut_off_is_refused_wherever_it_ends(tmp_path):
     content = path.read_bytes()
     for end in range(0, len(content.rstrip()), 7):
         path.write_bytes(content[:end])
-        with pytest.raises(StoreError):
+        with pytest.raises(StoreError, match=r"artefacts\.geojson is damaged"):
             read_places(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -14,10 +13,9 @@ import time
 import pytest
 
 import unglow
-from unglow.core.process import boot_id, read_start_ticks
 from unglow.core.progress import is_recording, progress, record_steps, step
 from unglow.telemetry import recording
-from unglow.telemetry.jsonl import LineFile, identity
+from unglow.telemetry.jsonl import LineFile
 
 
 def read(path):
@@ -41,17 +39,6 @@ def steps(file):
     record_steps(file, time.monotonic())
     yield lambda: read(file.path)
     record_steps(None)
-
-
-def test_a_process_is_distinguished_from_others_of_its_number():
-    found = identity()
-    assert (found["host"], found["pid"]) == (os.uname().nodename, os.getpid())
-    assert found["boot"] == boot_id()
-    assert re.fullmatch(r"[0-9a-f-]{36}", boot_id())
-    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    assert read_start_ticks(child.pid) >= found["started"]
-    child.communicate(b"")
-    assert read_start_ticks(child.pid) is None
 
 
 def test_every_line_is_in_the_file_as_soon_as_it_was_written(file):

@@ -98,11 +98,6 @@ def test_a_run_is_its_head_its_jobs_their_states_and_its_end(tmp_path, say, reco
     assert end["wall"] >= head["wall"]
 
 
-def test_the_file_is_named_after_the_run(tmp_path, say):
-    say("run_info", stats={"scale": 1, "total": 1})
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["a-run.jsonl"]
-
-
 def test_two_instances_of_the_workflow_record_their_own_jobs(tmp_path, logger):
     """As modules of another workflow, each with a results directory."""
     plans = {name: [[1, name, {}, []]] for name in "ab"}

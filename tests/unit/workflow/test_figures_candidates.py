@@ -94,17 +94,6 @@ def targets(place):
     return {name: place / f"{name}.png" for name in NAMES}
 
 
-@pytest.mark.slow
-def test_every_figure_is_drawn_with_the_same_bytes_each_time(pair, tmp_path):
-    found = listed(np.linspace(4, 20, 50))
-    for copy in "ab":
-        draw(pair, found, report(50, 4.0), COUNTS, targets(tmp_path / copy))
-    for name in NAMES:
-        bytes_of = [(tmp_path / copy / f"{name}.png").read_bytes() for copy in "ab"]
-        assert bytes_of[0] == bytes_of[1]
-        assert len(bytes_of[0]) > 10_000
-
-
 def test_the_best_and_the_nearest_to_the_threshold_are_chosen():
     snr = np.random.default_rng(1).permutation(np.arange(4.0, 64.0))
     flags = ["outside" if s == 63 else "" for s in snr]

@@ -10,7 +10,7 @@ import pytest
 import tifffile
 from partial_images import drop
 
-from unglow.core.errors import ChangedError, UnglowError
+from unglow.core.errors import ChangedError
 from unglow.core.windows import Window
 from unglow.images.pair_plan import Plan
 from unglow.images.raw_file import fingerprint
@@ -255,7 +255,7 @@ def test_a_raw_file_that_was_replaced_since_the_plan_gives_no_store(tmp_path):
     image = picture()
     plan = planned(tmp_path, image, image, compression="zlib", tile=(256, 256))
     replaced(tmp_path / "post.tif")
-    with pytest.raises(UnglowError):
+    with pytest.raises(ChangedError, match=r"post\.tif"):
         SignalStore(plan, "post", tmp_path / "post.ome.zarr").make(workers=1)
     assert not list(tmp_path.glob("*post.ome.zarr*"))
 

@@ -209,63 +209,6 @@ def test_drawn_regions_take_what_their_file_is_large_and_no_more_than_a_bound(tm
     assert peaks[0] + 20 < peaks[2] < peaks[3] <= peaks[0] + 42
 
 
-# MB for each block in flight, MB for what is held once, and the most blocks; of images that are
-# low, tiny, and of another height than width, so that no side stands for the other. Change them
-# together with a measurement (benchmarks/memory_model.py).
-EXACT = {
-    ((700, 90000), "align"): (30.62, 33.348814, 44),
-    ((700, 90000), "align_real"): (33.294688, 33.348814, 44),
-    ((700, 90000), "difference"): (23.6544, 16.75362, 44),
-    ((700, 90000), "detect"): (28.94562, 95.558436, 88),
-    ((700, 90000), "snr"): (18.888908, 12.0, 44),
-    ((700, 90000), "export"): (0.0, 60.0, None),
-    ((700, 90000), "export_computed"): (0.0, 92.0, None),
-    ((700, 90000), "register"): (10.65024, 94.330391, None),
-    ((700, 90000), "register_small_blocks"): (0.65536, 119.555, None),
-    ((700, 90000), "register_stiff"): (10.65024, 83.5374, None),
-    ((90, 150), "align"): (13.0375, 16.788142, 1),
-    ((90, 150), "align_real"): (13.078, 16.788142, 1),
-    ((90, 150), "difference"): (0.22275, 12.001097, 1),
-    ((90, 150), "detect"): (2.503872, 12.942417, 1),
-    ((90, 150), "snr"): (0.4185, 12.0, 1),
-    ((90, 150), "export"): (0.0, 12.162, None),
-    ((90, 150), "export_computed"): (0.0, 12.27, None),
-    ((90, 150), "register"): (10.65024, 64.118854, None),
-    ((90, 150), "register_small_blocks"): (0.65536, 64.157416, None),
-    ((90, 150), "register_stiff"): (10.65024, 64.106, None),
-    ((6000, 7000), "align"): (64.70937, 32.692564, 12),
-    ((6000, 7000), "align_real"): (71.944544, 32.692564, 12),
-    ((6000, 7000), "difference"): (69.206016, 15.16524, 12),
-    ((6000, 7000), "detect"): (39.5307, 92.773608, 42),
-    ((6000, 7000), "snr"): (52.00937, 12.0, 12),
-    ((6000, 7000), "export"): (0.0, 60.0, None),
-    ((6000, 7000), "export_computed"): (0.0, 92.0, None),
-    ((6000, 7000), "register"): (10.65024, 96.480441, None),
-    ((6000, 7000), "register_small_blocks"): (0.65536, 125.550266, None),
-    ((6000, 7000), "register_stiff"): (10.65024, 95.7729, None),
-}
-
-
-@pytest.mark.parametrize(("shape", "stage"), EXACT)
-def test_what_is_held_for_each_block_and_once(shape, stage):
-    derived, grey = plan_layout(shape, "float32"), plan_layout(shape, "uint8")
-    larger = (shape[0] + 300, shape[1])
-    demand = {
-        "align": lambda: stage_memory.align(derived, grey),
-        "align_real": lambda: stage_memory.align(derived, derived),
-        "difference": lambda: stage_memory.difference(derived),
-        "detect": lambda: stage_memory.detect(derived),
-        "snr": lambda: stage_memory.snr(derived),
-        "export": lambda: stage_memory.export(derived),
-        "export_computed": lambda: stage_memory.export(derived, computed=True),
-        "register": lambda: stage_memory.register((shape, larger), 1024, 258),
-        "register_small_blocks": lambda: stage_memory.register((shape, larger), 1024, 64),
-        "register_stiff": lambda: stage_memory.register((shape, larger), 1024, 258, field=False),
-    }[stage]()
-    found = (round(demand.each, 6), round(demand.fixed, 6), demand.most)
-    assert found == EXACT[shape, stage]
-
-
 @pytest.mark.parametrize(
     ("shape", "before", "ahead"),
     [((90, 150), 12.6345, 1.483776), ((6000, 7000), 61.283072, 20.04728)],
@@ -274,12 +217,6 @@ def test_a_search_finds_the_section_first_and_reads_ahead_of_its_tiles(shape, be
     layout = plan_layout(shape, "float32")
     search = stage_memory.detect(layout)
     assert (round(search.least - search.base, 6), round(search.ahead, 6)) == (before, ahead)
-
-
-def test_a_stage_that_reads_small_data_holds_the_same_always():
-    held = {"scale": 56.0, "figures": 162.0}
-    for stage in (*held, "summary", "export"):
-        assert small(stage) == Demand(libraries_mb(stage), 0.0, fixed=held.get(stage, 12.0))
 
 
 def test_the_disk_of_stores_and_lists():

@@ -406,11 +406,6 @@ def test_the_command_writes_a_report_and_says_where(made, capsys):
     assert target.is_file()
 
 
-def test_a_report_of_nothing_is_an_error_with_a_remedy(tmp_path, capsys):
-    assert main(["report", str(tmp_path / "none")]) == 2
-    assert "is not a directory; give the results directory" in capsys.readouterr().err
-
-
 def test_an_empty_directory_has_an_empty_report(tmp_path):
     assert write_report(tmp_path).is_file()
 

@@ -66,15 +66,6 @@ def test_a_shard_that_is_missing_or_empty_is_no_empty_image(pair, shown, name, k
     assert shown.ask(PIXELS.format(name))[0].status == 200
 
 
-def test_a_damaged_shard_of_an_input_is_an_error_of_what_is_computed(pair, shown):
-    shard = pair / "aligned_pre.ome.zarr/0/c/0/0"
-    content = bytearray(shard.read_bytes())
-    content[1000] ^= 1
-    shard.write_bytes(content)
-    assert "is damaged" in read_error(shown, PIXELS.format("difference-moffat"))
-    assert shown.ask(PIXELS.format("post"))[0].status == 200
-
-
 def test_a_layer_that_cannot_be_opened_says_why_and_others_are_shown(pair, shown):
     (pair / "post.ome.zarr/0/c/0/0").unlink()
     model = shown.json(PAIR + "pair.json")
