@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 FULL_SIZES, FULL_BUDGETS = ["1024", "4096", "8192", "16384", "30000x25000"], [400, 1000, 2000]
 #: Below this many MB libraries are most of it, and a ratio above 1.3 is a few MB.
 COUNTS_ABOVE_MB = 200.0
+#: Room for as many candidates as a list may have, MB, which few pairs need.
+SPARE_MB = {"detect": 55.0}
 #: Of the memory that is available, a single job may be predicted to take this much.
 _SHARE = 0.6
 #: Files of a pair that no setting changes: all but shards, whose digests a store's root has.
@@ -110,7 +112,8 @@ class JobMemory:
             return f"ended as {self.outcome}"
         if self.ratio < low:
             return "took more than predicted"
-        if self.ratio > high and self.peak_mb > COUNTS_ABOVE_MB:
+        needed = self.declared_mb - SPARE_MB.get(self.rule, 0)
+        if needed > high * self.peak_mb and self.peak_mb > COUNTS_ABOVE_MB:
             return "took much less than predicted"
         return ""
 

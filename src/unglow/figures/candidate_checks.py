@@ -160,7 +160,7 @@ def draw_purity_of_pair(pair: FigureInputs, title: str) -> Figure:
     return draw_purity(pair.detection, title=title)
 
 
-COLUMNS, ROWS = 3, 8
+COLUMNS = 3
 SIDE_PX = 39
 """Side of a stamp, level-0 px; odd, so that the candidate is in the middle."""
 # Inches: side of a square, gap between squares, distances of stamps, where both halves begin.

@@ -147,8 +147,6 @@ def _lines(axes: Axes, scale: Scale) -> None:
 def _label_gain(name: str, scale: Scale) -> str:
     """Return a legend entry such as ``moffat: gain 1.302 (1.296 to 1.308), default``."""
     result = scale.methods[name]
-    if result.gain is None:
-        return f"{name}: no gain"
     text = f"{name}: gain {estimate(result.gain, result.gain_ci95)}"
     if result.offset:
         low, high = result.offset_ci95 or (0.0, 0.0)

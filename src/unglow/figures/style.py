@@ -360,9 +360,9 @@ def overlay(post: Floats32, pre: Floats32) -> Bytes:
     return out
 
 
-def checker(post: Floats32, pre: Floats32, squares: int = 6) -> Array:
-    """Return grey RGB of stretched images, post and pre in turn, ``squares`` along each side."""
-    row, col = (np.arange(n) * squares // n for n in post.shape)
+def checker(post: Floats32, pre: Floats32) -> Array:
+    """Return grey RGB of stretched images, post and pre in turn, six along each side."""
+    row, col = (np.arange(n) * 6 // n for n in post.shape)
     return grey(np.where((row[:, None] + col) % 2 == 0, post, pre))
 
 

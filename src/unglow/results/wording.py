@@ -131,6 +131,8 @@ def closing_sentence(outcome: str | None, *, any_failed: bool, skipped: int) -> 
 
 
 _NAMED = 3
+# Lines of what is said of each of them; what helps comes last.
+_LONGEST = 5
 _WIDTH = 100
 _MOST_LINES = 24
 _DRY = ("-n", "--dry-run", "--dryrun")
@@ -206,7 +208,8 @@ class DryRun:
             return []
         lines = [f"{count(len(self.skipped), 'input')} skipped:"]
         for message in self.skipped[:_NAMED]:
-            lines += wrap_text(clean(message), _WIDTH, "  - ", "    ")[:2]
+            whole = wrap_text(clean(message), _WIDTH, "  - ", "    ")
+            lines += whole if len(whole) <= _LONGEST else [*whole[: _LONGEST - 1], "    ..."]
         more = len(self.skipped) - _NAMED
         return lines + ([f"  and {more} more: `unglow survey`"] if more > 0 else [])
 

@@ -36,7 +36,6 @@ MOST_POINTS = 300_000
 MOST_VERTICES = 100_000
 """In a file; an outline drawn by hand has some hundred."""
 NAME = REGIONS
-SUFFIX = ".regions.geojson"
 EXCLUDE, ANALYSE = "exclude", "analyse"
 _CLASSES = {
     **dict.fromkeys(("exclude", "ignore", "ignore*"), EXCLUDE),

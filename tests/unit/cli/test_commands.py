@@ -12,7 +12,7 @@ import tifffile
 import yaml
 import zarr
 from metadata_slides import comet, macsima, qptiff, write_ome
-from raw_slides import TABLE, pair, slide
+from raw_slides import TABLE, ome, pair, slide
 
 from unglow import __version__
 from unglow.cli import COMMANDS, MODES, inventory, main
@@ -202,6 +202,18 @@ def test_init_writes_config_and_sheet_that_work(here, capsys):
     assert "# skipped: raw/S1/scan_Cy3.tif" in sheet.read_text()
     (pair,) = read_sheet(sheet, base=here).pairs
     assert pair.pre == here / "raw" / "S1" / "pre_DAPI.tif"
+
+
+def test_init_takes_two_images_of_two_channels_for_a_pair_and_writes_no_table(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for word in ("before", "after"):
+        ome(tmp_path / f"raw/S 1/S 1 DAPI+GFP {word}.ome.tif", ("DAPI", "GFP"))
+    assert main(["init", "raw"]) == 0
+    (pair,) = read_sheet(tmp_path / "config/samples.tsv", base=tmp_path).pairs
+    assert (pair.sample, pair.dye) == ("S 1", "DAPI+GFP")
+    assert not list((tmp_path / "raw").rglob("markers.csv"))
 
 
 def test_init_keeps_a_link_to_the_images_and_says_what_is_next(here, capsys):

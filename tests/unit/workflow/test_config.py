@@ -90,6 +90,7 @@ def test_strings_from_the_command_line_get_the_type_of_their_key(given, key, val
         ({"scale": {"methods": ["linear"], "default": "moffat"}}, "'scale.default'"),
         ({"register": "affine"}, "'register'"),
         ({"plane": {"z": "sum"}}, "'plane.z'"),
+        ({"detect.fwhm_px": 9}, "has a dot; write it as `detect: {fwhm_px: VALUE}`"),
         ({"sweep": {"scale.percentle": [1]}}, "'scale.percentile'"),
         ({"sweep": {"scale.percentile": [150]}}, "'sweep.scale.percentile'"),
         ({"sweep": {"scale.percentile": ["40", 40]}}, "'sweep.scale.percentile'"),

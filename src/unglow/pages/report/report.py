@@ -150,19 +150,17 @@ def embedded(content: object, key: str, *, plain: bool = False) -> str:
 NAME = "report.html"
 
 
-def read_model(results: Path, *, live: bool = False, ending: str | None = None) -> Model:
+def read_model(results: Path, *, ending: str | None = None) -> Model:
     """Return the model of a results directory as it is now, without pictures.
 
     Parameters
     ----------
     results
         The results directory.
-    live
-        Whether more is to come.
     ending
         How the run of this process ends, if it is one.
     """
-    return build(Runs.read(results, Machine(ending=ending)), live=live)
+    return build(Runs.read(results, Machine(ending=ending)))
 
 
 def write_report(results: Path, target: Path | None = None, *, ending: str | None = None) -> Path:

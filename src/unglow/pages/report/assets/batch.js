@@ -30,7 +30,8 @@ function outlyingText(outlier, pair) {
 }
 
 const markOf = ({ outdated }) => (outdated ? "Outdated: " + outdated + "." : "");
-const whyOf = (r) => [markOf(r.pair), r.pair.reasons, outlyingText(r.outlier, r.pair)].filter(Boolean).join(" ");
+// Folders of files would fill the column.
+const whyOf = (r) => [markOf(r.pair), (r.pair.reasons || "").replace(/'[^']*\/([^/']+)'/g, "'$1'"), outlyingText(r.outlier, r.pair)].filter(Boolean).join(" ");
 
 const ANY_REASON = "any spoilt place";
 const UNUSUAL = "outlying values";

@@ -161,11 +161,11 @@ export class Pane {
     };
   }
 
-  go({ x, y, zoom, turn }, at_once = true) {
+  go({ x, y, zoom, turn }) {
     const { viewport } = this.viewer;
-    if (zoom) viewport.zoomTo((zoom * this.width) / viewport.getContainerSize().x, null, at_once);
-    if (x !== null && x !== undefined) viewport.panTo(new OpenSeadragon.Point((x + 0.5) / this.width, (y + 0.5) / this.width), at_once);
-    if (turn !== undefined) viewport.setRotation(turn, at_once);
+    if (zoom) viewport.zoomTo((zoom * this.width) / viewport.getContainerSize().x, null, true);
+    if (x !== null && x !== undefined) viewport.panTo(new OpenSeadragon.Point((x + 0.5) / this.width, (y + 0.5) / this.width), true);
+    if (turn !== undefined) viewport.setRotation(turn, true);
   }
 
   // Show all of the first image.

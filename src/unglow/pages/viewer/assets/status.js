@@ -86,10 +86,10 @@ export function areaText(px, size, digits) {
   return number(Math.round(px)) + " px" + (size ? ", " + shown : "");
 }
 
-// A round length of at most `most` screen px, in µm where px have a size.
-export function barOf(zoom, size, most = BAR_PX) {
+// A round length of at most BAR_PX screen px, in µm where px have a size.
+export function barOf(zoom, size) {
   const perPx = size ? size[0] : 1;
-  const longest = (most / zoom) * perPx;
+  const longest = (BAR_PX / zoom) * perPx;
   const power = 10 ** Math.floor(Math.log10(longest));
   const value = power * Math.max(...ROUND.filter((factor) => factor * power <= longest));
   const unit = !size ? "px" : value >= 1000 ? "mm" : value < 1 ? "nm" : "µm";
