@@ -153,6 +153,11 @@ if workflow.is_main_process:
             "and continues.",
             extra={"locked": True},
         )
+    elif is_locked:
+        logger.warning(
+            "This directory is locked: if a run is at work here, `unglow monitor` follows it; if none "
+            "is, `unglow resume` removes the lock and continues."
+        )
 
 
 def of_batch(function, **more):
