@@ -61,7 +61,7 @@ lint: $(VENV)/installed-lint  ## check style, types and the workflow
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell $(WORDS)
 	$(BIN)/mypy
-	cd benchmarks && $(abspath $(BIN))/mypy --config-file= --ignore-missing-imports --explicit-package-bases .
+	cd benchmarks && $(abspath $(BIN))/mypy --config-file= --ignore-missing-imports --explicit-package-bases --exclude '^work/' .
 	$(BIN)/snakefmt --check $(SMK)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/lint.sh
 	$(BIN)/python config/write.py --check
