@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -13,7 +14,7 @@ import venv
 import zipfile
 
 import pytest
-from real_runs import small_phantom
+from real_runs import runs_of, small_phantom
 
 from unglow.core import kernels
 from unglow.core.kernels import building
@@ -169,7 +170,8 @@ def test_an_installed_wheel_runs_where_there_is_no_checkout_and_no_compiler(loca
     assert run("run", "--where").strip() == str(packages / "unglow" / "snakefile" / "Snakefile")
     run("phantom", "--size", "700x900")
     output = run("run", "--cores", "2")
-    (log,) = (work / ".snakemake" / "log").iterdir()
-    assert f"Snakefile: {packages}/unglow/snakefile/Snakefile" in log.read_text()
+    (record,) = runs_of(work / "results")
+    workflow = json.loads(record.read_text().partition("\n")[0])["workflow"]
+    assert workflow == str(packages / "unglow" / "snakefile")
     assert "results/summary.tsv: 1 ok" in output
     assert (work / "results" / "report.html").is_file()

@@ -113,7 +113,7 @@ def test_every_marker_and_the_slide_have_pictures(tmp_path):
     files = sorted(path.name for path in (place / "figures").iterdir())
     assert files == ["CD3.png", "CD8.png", "Ki_67.png", "slide.png"]
     first, other = (cv2.imread(str(place / f"figures/{name}.png")) for name in ("CD3", "slide"))
-    assert first.shape == (920, 1400, 3)
+    assert first.shape == (pytest.approx(920, abs=1), 1400, 3)  # by version of matplotlib
     assert other.shape[1] == 1400
     found = rows([ENTRY], (), tmp_path)
     assert slides_of(found) == ["s1"]
