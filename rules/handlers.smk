@@ -17,7 +17,7 @@ def remove_slide_placeholders():
     if batch.slides:
         from unglow.slides.rules import remove_placeholders
 
-        remove_placeholders(Path(workflow.pathvars.apply("<results>")), batch.slides)
+        remove_placeholders(Path(RESULTS), batch.slides)
 
 
 def refresh_summary(starts=False):
@@ -28,7 +28,7 @@ def refresh_summary(starts=False):
     from unglow.results.summary import entries_from, write_summary
     from unglow.results import verdict
 
-    target = Path(workflow.pathvars.apply("<results>/summary.tsv"))
+    target = Path(RESULTS, "summary.tsv")
     if not target.parent.is_dir():
         return [], ""
     try:
@@ -55,7 +55,7 @@ def refresh_report():
     """After a run, and after a failed one too: a page that shows everything."""
     from unglow.pages.report.report import write_report
 
-    place = Path(workflow.pathvars.apply("<results>"))
+    place = Path(RESULTS)
     if place.is_dir():
         ending = None if run_recorder is None else run_recorder.outcome
         try:
@@ -78,7 +78,7 @@ def remember_times():
         try:
             from unglow.workflow.forecast import remember_run
 
-            place = Path(workflow.pathvars.apply("<results>"))
+            place = Path(RESULTS)
             remember_run(place, run_recorder.run_id, batch, executor_elsewhere())
         except Exception as error:
             logger.debug(f"the times of this run are not kept ({error}).")
@@ -89,8 +89,7 @@ def finish_run(outcome):
     conclude_run(outcome)
     remove_slide_placeholders()
     rows, text = refresh_summary()
-    verdict = workflow.modifier.modify_rulename("verdict")
-    judged = outcome == "ok" and has_done(workflow, verdict)
+    judged = outcome == "ok" and has_done(workflow, VERDICT)
     refused = judged and has_failures(rows) and not batch.settings.allow_failed
     ends_well = outcome == "ok" and not refused
     if ends_well:
@@ -102,11 +101,8 @@ def finish_run(outcome):
             end_run("\n".join(unwritten))
         return
     if refused:  # so that the next run judges again
-        for file in (
-            "<results>/verdict.txt",
-            "<results>/details/digests/verdict.sha256",
-        ):
-            Path(workflow.pathvars.apply(file)).unlink(missing_ok=True)
+        for file in ("verdict.txt", "details/digests/verdict.sha256"):
+            Path(RESULTS, file).unlink(missing_ok=True)
     failed = any(row["status"] == "failed" for row in rows)
     closing = closing_sentence(
         run_recorder.outcome if run_recorder else outcome,

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unglow.core.errors import UnglowError
     from unglow.monitor.measure import measure
     from unglow.photometry.difference import open_difference
     from unglow.results.directory import open_results
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "UnglowError",
     "__version__",
     "list_runs",
     "measure",
@@ -34,26 +36,25 @@ def __getattr__(name: str) -> Any:
     """Import what others call only when they ask for it: jobs and commands start quickly."""
     if name not in __all__:
         raise AttributeError(f"module 'unglow' has no attribute '{name}'")
+    found: Any
     if name in ("open_run", "list_runs"):
         from unglow.results import runs
 
-        return getattr(runs, name)
-    if name in ("run", "subtract"):
+        found = getattr(runs, name)
+    elif name in ("run", "subtract"):
         from unglow.results import start
 
-        return getattr(start, name)
-    if name == "open_results":
-        from unglow.results.directory import open_results
+        found = getattr(start, name)
+    elif name == "open_results":
+        from unglow.results.directory import open_results as found
+    elif name == "open_difference":
+        from unglow.photometry.difference import open_difference as found
+    elif name == "measure":
+        from unglow.monitor.measure import measure as found
+    elif name == "UnglowError":
+        from unglow.core.errors import UnglowError
 
-        return open_results
-    if name == "open_difference":
-        from unglow.photometry.difference import open_difference
-
-        return open_difference
-    if name == "measure":
-        from unglow.monitor.measure import measure
-
-        return measure
-    from unglow.telemetry.recording import span
-
-    return span
+        found = UnglowError
+    else:
+        from unglow.telemetry.recording import span as found
+    return found

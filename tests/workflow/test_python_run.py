@@ -54,6 +54,15 @@ def test_what_is_not_an_image_is_refused(image):
         unglow.subtract(np.zeros((9, 9), "uint8"), image)
 
 
+def test_masked_px_are_refused_and_the_order_of_bytes_is_free(small_raw):
+    image = tifffile.imread(next(small_raw.glob("*/*post*.tif")))[:64, :64]
+    with pytest.raises(InputError, match="pre is a masked array"):
+        unglow.subtract(np.ma.masked_less(image, image.max()), image)
+    with pytest.raises(UnglowError) as error:  # it is too small, and no more than that
+        unglow.subtract(image.astype(">f4"), image.astype(">u2"))
+    assert "is an array of" not in str(error.value)
+
+
 def test_a_failed_pair_raises_its_reason():
     with pytest.raises(UnglowError, match="pre"):
         unglow.subtract(np.zeros((300, 300), "uint16"), np.zeros((300, 300), "uint16"))

@@ -12,6 +12,7 @@ import tomllib
 
 import numpy as np
 import pytest
+import tifffile
 import yaml
 from packaging.version import Version
 from real_runs import PROJECT, TABLES, command, images_of, snakemake
@@ -145,15 +146,19 @@ def test_the_workflow_is_deployed_as_the_catalog_says(tmp_path, clone):
 
 
 def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, clone):
-    """Imported at a tag, as from GitHub; or else from the clone."""
+    """Imported at a tag, as from GitHub, or from the clone; a failed pair is not passed over."""
     work = tmp_path / "paper"
-    work.mkdir()
-    (work / "images").symlink_to(small_raw)
+    shutil.copytree(small_raw, work / "images")
+    (work / "images/bad").mkdir()
+    for role in ("pre", "post"):
+        noise = np.random.default_rng(len(role)).integers(0, 255, (300, 300), np.uint8)
+        tifffile.imwrite(work / f"images/bad/{role}_DAPI.tif", noise)
     place = 'github("acme/unglow", path="Snakefile", tag="v-test")'
     if Version(snakemake_version) < Version("9.27"):  # which fetches without git, from the net
         place = f"'{clone}/Snakefile'"
     config = {
         "raw": "images",
+        "results": "out",
         "scale": {"methods": ["percentile"], "default": "percentile"},
         "exports": {"fits": ["aligned_pre"]},
     }
@@ -169,13 +174,19 @@ rule paper:
     default_target: True
     input: rules.unglow_all.input
     output: "paper.txt"
-    shell: "wc -l < results/summary.tsv > {output}"
+    shell: "wc -l < out/summary.tsv > {output}"
+
+onstart: unglow.onstart()
+onsuccess: unglow.onsuccess()
+onerror: unglow.onerror()
 """.replace("PLACE", place).replace("CONFIG", str(config))
     )
     run = command(work, "snakemake", "--cores", "2")
-    assert run.code == 0, run.text
-    assert (work / "paper.txt").read_text().strip() == "2"
-    assert (work / "results/phantom/SYTO9/exports/aligned_pre.fits").is_file()
+    assert (run.code, "failed: bad DAPI" in run.text) == (1, True), run.text
+    assert (work / "paper.txt").read_text().strip() == "3"
+    assert (work / "out/phantom/SYTO9/exports/aligned_pre.fits").is_file()
+    assert (work / "out/report.html").is_file()
+    assert not (work / "results").exists()
 
 
 def test_the_installed_workflow_with_a_rule_of_the_users(tmp_path, small_raw):

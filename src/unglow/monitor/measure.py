@@ -194,7 +194,7 @@ class _Watcher:
             self.file = attempt_file(directory, take_number(directory))
         self.clock = 0.0
         self._process = subprocess.Popen(  # noqa: S603 (itself)
-            [sys.executable, "-m", __name__, str(os.getpid()), str(self.file), name],
+            [sys.executable, "-Pm", __name__, str(os.getpid()), str(self.file), name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

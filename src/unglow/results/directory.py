@@ -52,7 +52,7 @@ class Results:
     @property
     def is_part(self) -> bool:
         """Whether it is one pair or variant of a run."""
-        return self.given not in (self.directory, self.directory.parent)
+        return self.given.absolute() not in (self.directory, self.directory.parent)
 
     @cached_property
     def pairs(self) -> dict[tuple[str, ...], PairResults]:
@@ -85,11 +85,14 @@ class Results:
 
     def __getitem__(self, names: tuple[str, ...] | str) -> PairResults:
         """Return the pair of a sample and a dye, and in a sweep of a variant; also "sample/dye"."""
-        wanted = tuple(names.split("/")) if isinstance(names, str) else names
-        if wanted not in self.pairs:
+        if names not in self:
             there = ", ".join(map("/".join, self.pairs)) or "none"
-            raise InputError(f"{self.given} has no pair {'/'.join(wanted)}; there are: {there}.")
-        return self.pairs[wanted]
+            shown = names if isinstance(names, str) else "/".join(map(str, names))
+            raise InputError(f"{self.given} has no pair {shown}; there are: {there}.")
+        return self.pairs[_split_names(names)]
+
+    def __contains__(self, names: object) -> bool:
+        return isinstance(names, tuple | str) and _split_names(names) in self.pairs
 
     def __iter__(self) -> Iterator[PairResults]:
         return iter(self.pairs.values())
@@ -101,6 +104,10 @@ class Results:
         states = Counter(pair.state for pair in self)
         counts = ", ".join(f"{n} {state}" for state, n in states.items())
         return f"<Results of {self.given}: {counts or 'no pairs'}>"
+
+
+def _split_names(names: tuple[str, ...] | str) -> tuple[str, ...]:
+    return tuple(names.split("/")) if isinstance(names, str) else names
 
 
 def open_results(path: Path | str) -> Results:
@@ -120,7 +127,7 @@ def open_results(path: Path | str) -> Results:
     given = Path(path)
     if not given.is_dir():
         raise InputError(f"{given} is not a directory; give results of a run, a pair or a variant.")
-    own = given.absolute()
+    own = given.absolute()  # whoever reads may be elsewhere then
     if (own / SLIDE).is_file():
         return Results(given, own.parent, {(): PairResults(own, own)}, {})
     pair = _pair_of(own)
@@ -131,9 +138,9 @@ def open_results(path: Path | str) -> Results:
         }
     else:
         # the configuration may call it otherwise
-        tables = [given / "results" / _TABLE, *sorted(given.glob(f"[!.]*/{_TABLE}"))]
-        below = next((path.parent for path in tables if path.is_file()), given / "results")
-        results = below if below.is_dir() and not (given / _TABLE).is_file() else given
+        tables = [own / "results" / _TABLE, *sorted(own.glob(f"[!.]*/{_TABLE}"))]
+        below = next((path.parent for path in tables if path.is_file()), own / "results")
+        results = below if below.is_dir() and not (own / _TABLE).is_file() else own
         entries = {
             leaf.relative_to(results).parts: PairResults(leaf, one)
             for sample in _list_directories(results)

@@ -71,21 +71,36 @@ def run(
     """
     place = Path(directory)
     place.mkdir(parents=True, exist_ok=True)
-    chosen = dict(settings or {}) | ({} if raw is None else {"raw": str(Path(raw).absolute())})
-    words = [part for one in only for part in ("--only", one)]
+    chosen = dict(settings or {}) | ({} if raw is None else {"raw": _find_raw(Path(raw), place)})
+    named = [only] if isinstance(only, str) else only
+    words = [part for one in named for part in ("--only", one)]
     words += [] if cores is None else ["--cores", str(cores)]
     words += [] if memory_mb is None else ["--resources", f"mem_mb={int(memory_mb)}"]
     words += ["--config", *(f"{k}={json.dumps(v)}" for k, v in chosen.items())] if chosen else []
-    before = _time_of_report(place)
+    before = _find_reports(place)
     said, status = _start(words, place, quiet=quiet)
     # every run that began ends with a report, also where pairs have failed
-    if status and _time_of_report(place) == before:
+    after = _find_reports(place)
+    if status and after == before:
         raise UnglowError(*said or [f"unglow run ended with exit status {status}."])
-    return open_results(place / str(chosen["results"]) if "results" in chosen else place)
+    if "results" in chosen:
+        return open_results(place / str(chosen["results"]))
+    # the configuration may call them otherwise; the last report is of this run
+    return open_results(max(after, key=after.__getitem__).parent if after else place)
 
 
-def _time_of_report(place: Path) -> int:
-    return max((path.stat().st_mtime_ns for path in place.glob("**/report.html")), default=0)
+def _find_raw(raw: Path, place: Path) -> str:
+    """Return how a configuration in a working directory would name the raw directory."""
+    try:
+        return str(raw.absolute().relative_to(place.absolute()))
+    except ValueError:
+        return str(raw.absolute())
+
+
+def _find_reports(place: Path) -> dict[Path, int]:
+    """Return the reports in results directories below a working directory, and their times."""
+    found = (path for depth in ("*", "*/*") for path in place.glob(f"{depth}/report.html"))
+    return {path: path.stat().st_mtime_ns for path in found}
 
 
 def _start(words: list[str], directory: Path, *, quiet: bool) -> tuple[list[str], int]:
@@ -171,10 +186,13 @@ def subtract(
     """
     import tifffile  # reading results does without
 
+    for name, given in (("pre", pre), ("post", post)):
+        if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+            raise InputError(f"{name} is a masked array: fill it, as with given.filled(np.nan).")
     images = {name: np.asarray(image) for name, image in (("pre", pre), ("post", post))}
     for name, image in images.items():
         is_plane = image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 3)
-        if not is_plane or image.dtype not in _DTYPES or not image.size:
+        if not is_plane or image.dtype.newbyteorder("=") not in _DTYPES or not image.size:
             raise InputError(
                 f"{name} is an array of {image.dtype} with shape {image.shape}: give [row, col] or "
                 f"[row, col, 3] as {', '.join(_DTYPES)}."

@@ -132,7 +132,7 @@ def closing_sentence(outcome: str | None, *, any_failed: bool, skipped: int) -> 
 
 _NAMED = 3
 # Lines of what is said of each of them; what helps comes last.
-_LONGEST = 5
+_MOST_OF_ONE = 5
 _WIDTH = 100
 _MOST_LINES = 24
 _DRY = ("-n", "--dry-run", "--dryrun")
@@ -209,7 +209,8 @@ class DryRun:
         lines = [f"{count(len(self.skipped), 'input')} skipped:"]
         for message in self.skipped[:_NAMED]:
             whole = wrap_text(clean(message), _WIDTH, "  - ", "    ")
-            lines += whole if len(whole) <= _LONGEST else [*whole[: _LONGEST - 1], "    ..."]
+            is_long = len(whole) > _MOST_OF_ONE
+            lines += [*whole[: _MOST_OF_ONE - 1], "    ..."] if is_long else whole
         more = len(self.skipped) - _NAMED
         return lines + ([f"  and {more} more: `unglow survey`"] if more > 0 else [])
 

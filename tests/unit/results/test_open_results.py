@@ -47,6 +47,20 @@ def test_a_pair_is_found_from_any_directory_of_its_own(done):
         unglow.open_results(done)["S1", "E"]
     with pytest.raises(InputError, match="no pair S1;"):
         unglow.open_results(done)["S1"]
+    assert "S1/D" in results
+    assert ("S1", "D") in results
+    assert "S1/E" not in results
+    assert 0 not in results
+
+
+def test_whoever_reads_may_go_elsewhere_in_between(done, tmp_path, monkeypatch):
+    monkeypatch.chdir(done)
+    (pair,) = unglow.open_results(".")
+    post = pair.post
+    wanted = post[:3, :3]
+    monkeypatch.chdir(tmp_path)
+    np.testing.assert_array_equal(post[:3, :3], wanted)
+    assert len(pair.candidates())
 
 
 def test_map_gain_and_candidates_are_those_of_the_files(done):
