@@ -64,12 +64,12 @@ GIVEN = {
     "register": Given(
         16, {"settings": job_params.register_settings}, (job_params.register_inputs,)
     ),
-    "align": Given(5),
+    "align": Given(6),
     "scale": Given(14, {"settings": job_params.scale_settings}, (job_params.control_scales,)),
     "difference": Given(7),
     "difference_method": Given(7),
     "detect": Given(
-        12,
+        13,
         {
             "settings": job_params.detect_settings,
             "controls": control_samples,
@@ -77,7 +77,7 @@ GIVEN = {
         },
         (job_params.drawn_regions, job_params.control_search_counts),
     ),
-    "snr": Given(2, {"settings": job_params.snr_settings}, (job_params.drawn_regions,)),
+    "snr": Given(3, {"settings": job_params.snr_settings}, (job_params.drawn_regions,)),
     "export_raw": Given(2),
     "export_aligned_pre": Given(2),
     "export_difference": Given(2),
@@ -94,7 +94,7 @@ GIVEN = {
         _IMAGES,
     ),
     "slide_scale": Given(
-        10,
+        11,
         {
             "slide": job_params.slide_record,
             "settings": job_params.slide_scale_settings,
