@@ -87,7 +87,7 @@ class Results:
         """Return the pair of a sample and a dye, and in a sweep of a variant; also "sample/dye"."""
         if names not in self:
             there = ", ".join(map("/".join, self.pairs)) or "none"
-            shown = names if isinstance(names, str) else "/".join(map(str, names))
+            shown = "/".join(map(str, names)) if isinstance(names, tuple) else names
             raise InputError(f"{self.given} has no pair {shown}; there are: {there}.")
         return self.pairs[_split_names(names)]
 

@@ -50,7 +50,8 @@ def test_a_pair_is_found_from_any_directory_of_its_own(done):
     assert "S1/D" in results
     assert ("S1", "D") in results
     assert "S1/E" not in results
-    assert 0 not in results
+    with pytest.raises(InputError, match="no pair 0;"):
+        results[0]
 
 
 def test_whoever_reads_may_go_elsewhere_in_between(done, tmp_path, monkeypatch):
