@@ -8,7 +8,9 @@ import random
 import pytest
 from made_telemetry import Made, end, profile
 
+from unglow.pages.report.page_model import build
 from unglow.pages.report.report import read_model
+from unglow.results.runs import Runs
 
 MAIN, FIT, SAVE = ("main", "f.py", 1), ("fit", "f.py", 7), ("save", "g.py", 2)
 
@@ -67,7 +69,7 @@ def test_only_the_last_run_is_reported_and_nothing_without_profiles(made):
     assert flames(made) is None
     profile(path, {(MAIN,): 0.01})
     assert together(flames(made)) == 0.01
-    assert "flames" not in read_model(made.results, live=True)
+    assert "flames" not in build(Runs.read(made.results), live=True)
     made.run(start=100.0)
     made.attempt("register", 102.0, end(1.0))
     assert flames(made) is None
