@@ -63,6 +63,17 @@ def test_masked_px_are_refused_and_the_order_of_bytes_is_free(small_raw):
     assert "is an array of" not in str(error.value)
 
 
+def test_results_anywhere_are_returned_with_their_failed_pair(small_raw, tmp_path):
+    image = tifffile.imread(next(small_raw.glob("*/*post*.tif")))[:64, :64]
+    (tmp_path / "work/raw/s").mkdir(parents=True)
+    for role in ("pre", "post"):
+        tifffile.imwrite(tmp_path / f"work/raw/s/{role}_D.tif", image)
+    elsewhere = {"results": str(tmp_path / "far/off")}
+    [pair] = unglow.run(None, tmp_path / "work", settings=elsewhere, cores=2, quiet=True)
+    assert pair.state == "failed"
+    assert pair.directory == tmp_path / "far/off/s/D"
+
+
 def test_a_failed_pair_raises_its_reason():
     with pytest.raises(UnglowError, match="pre"):
         unglow.subtract(np.zeros((300, 300), "uint16"), np.zeros((300, 300), "uint16"))

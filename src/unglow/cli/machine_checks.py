@@ -88,9 +88,9 @@ def judge_memory(total_mb: float, available_mb: float) -> Finding:
     short = available_mb < LEAST_BUDGET
     less = max(math.floor(0.8 * available_mb / 50) * 50, LEAST_BUDGET)
     return judge("memory", words, [
-        (short, FAULT, f"a job needs {LEAST_BUDGET:.0f}", "end other programs, or ask for more"),
+        (short, FAULT, f"a job needs {LEAST_BUDGET}", "end other programs, or ask for more"),
         (not short and available_mb < USUAL_BUDGET, WARNING,
-         f"less than the {USUAL_BUDGET:.0f} that one job may take by default",
+         f"less than the {USUAL_BUDGET} that one job may take by default",
          f"end other programs, or use --config memory_per_job={less}"),
     ])  # fmt: skip
 

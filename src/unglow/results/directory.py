@@ -198,7 +198,7 @@ def _find_leaves(directory: Path) -> list[Path]:
 
 
 def _read_skipped(results: Path, there: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
-    """Return the pairs that were skipped and have no results of earlier runs."""
+    """Return the pairs that were refused and have no results of earlier runs."""
     with suppress(OSError, StoreError):
         rows = [r for r in read_summary(results / _TABLE) if r.get("status") in ("failed", SKIPPED)]
         found = {(str(r.get("sample")), str(r.get("dye"))): str(r.get("reasons")) for r in rows}

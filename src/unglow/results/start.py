@@ -77,16 +77,16 @@ def run(
     words += [] if cores is None else ["--cores", str(cores)]
     words += [] if memory_mb is None else ["--resources", f"mem_mb={int(memory_mb)}"]
     words += ["--config", *(f"{k}={json.dumps(v)}" for k, v in chosen.items())] if chosen else []
-    before = _find_reports(place)
+    results = place / str(chosen["results"]) if "results" in chosen else None
+    before = _find_reports(place, results)
     said, status = _start(words, place, quiet=quiet)
     # every run that began ends with a report, also where pairs have failed
-    after = _find_reports(place)
+    after = _find_reports(place, results)
     if status and after == before:
         raise UnglowError(*said or [f"unglow run ended with exit status {status}."])
-    if "results" in chosen:
-        return open_results(place / str(chosen["results"]))
-    # the configuration may call them otherwise; the last report is of this run
-    return open_results(max(after, key=after.__getitem__).parent if after else place)
+    if results is None:  # the configuration may name them; the last report is of this run
+        results = max(after, key=after.__getitem__).parent if after else place
+    return open_results(results)
 
 
 def _find_raw(raw: Path, place: Path) -> str:
@@ -97,10 +97,11 @@ def _find_raw(raw: Path, place: Path) -> str:
         return str(raw.absolute())
 
 
-def _find_reports(place: Path) -> dict[Path, int]:
-    """Return the reports in results directories below a working directory, and their times."""
-    found = (path for depth in ("*", "*/*") for path in place.glob(f"{depth}/report.html"))
-    return {path: path.stat().st_mtime_ns for path in found}
+def _find_reports(place: Path, results: Path | None) -> dict[Path, int]:
+    """Return reports and their times: of a results directory, or all near a working directory."""
+    where = [results] if results is not None else [*place.glob("*"), *place.glob("*/*")]
+    found = (path / "report.html" for path in where)
+    return {path: path.stat().st_mtime_ns for path in found if path.is_file()}
 
 
 def _start(words: list[str], directory: Path, *, quiet: bool) -> tuple[list[str], int]:

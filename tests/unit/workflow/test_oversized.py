@@ -77,7 +77,7 @@ def test_a_pair_whose_job_does_not_fit_is_skipped_and_the_others_are_not(work):
 
 
 def test_a_job_on_a_node_leaves_out_what_the_main_process_has(work, monkeypatch):
-    """A skipped control is no input there."""
+    """A skipped control is not read there."""
     chunks = "raw/chunks/{}_X.zarr"
     rows = ["sample\tdye\tpre\tpost\tcontrol", "A\tX\traw/A/pre_X.tif\traw/A/post_X.tif\t"]
     rows.append(f"chunks\tX\t{chunks.format('pre')}\t{chunks.format('post')}\ttrue")
