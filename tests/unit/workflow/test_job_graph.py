@@ -114,7 +114,8 @@ def test_a_pair_of_at_most_100_megapixels_is_one_job_of_a_batch_system(tmp_path)
     pair(tmp_path, "large", shape=(10_000, 10_001), **small)
     groups = {"small": set(), "large": set()}
     rules = {"ingest", "register", "align", "difference", "detect", "figures"}
-    for rule, wildcards, _, _, group in jobs_of(tmp_path, {}):
+    small_disk_too = {"force_run": True}
+    for rule, wildcards, _, _, group in jobs_of(tmp_path, small_disk_too):
         if rule in rules:
             groups[wildcards["sample"]].add((rule, group))
     assert groups["small"] == {(rule, "small.DAPI") for rule in rules}
