@@ -212,6 +212,8 @@ def test_folders_for_all_images_before_and_after(tmp_path):
         ("pre/R1/R1_pre_D pre/R1/R1_post_D", "pre-R1/D"),  # names say it themselves
         ("R1/D_R1_pre R1/D_R1_post R1/E_R1_pre R1/E_R1_post", "R1/D R1/E"),
         ("R1/R1.pre.D R1/R1.post.D", "R1/D"),
+        ("A-D-pre A-D-post B-D-pre B-D-post", "A/D B/D"),
+        ("R1/R1-x-D-pre R1/R1-x-D-post", "R1/D"),
         ("R1/D/pre R1/D/post R1/E/before R1/E/after R2/D/pre R2/D/post", "R1/D R1/E R2/D"),
         ("A_pre_B/pre_D A_pre_B/post_D A_post_B/pre_D A_post_B/post_D", "A_post_B/D A_pre_B/D"),
         ("logs_pre_D logs_post_D b_pre_D b_post_D", "b/D sample-logs/D"),
@@ -226,6 +228,18 @@ def test_images_that_are_called_the_same_but_for_pre_and_post_are_pairs(tmp_path
         pre, post = (str(p.relative_to(raw)) for p in (pair.pre, pair.post))
         assert files.split().count(pre.removesuffix(".tif")) == 1
         assert pre != post
+
+
+def test_spaces_divide_names_without_an_underscore(tmp_path):
+    names = [f"Section {i} DAPI {word}.tif" for i in (3, 4) for word in ("before", "after")]
+    found = discover(fill(tmp_path, *names))
+    assert [p.key for p in found.pairs] == [("Section 3", "DAPI"), ("Section 4", "DAPI")]
+    assert not found.problems
+
+
+def test_a_number_alone_is_no_dye(tmp_path):
+    problem = only_problem(fill(tmp_path, "Section 3 before.tif"), "no-underscore")
+    assert "names no dye" in problem.message
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,8 @@ def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
     if word is not None and naming.marker_of(word) not in parts.markers:  # they disagree
         words = (*words[:1], word)
     if dye is None:
-        wrong = "names no dye" if "_" in parts.body else "has no underscore before the dye"
+        is_split = re.search("[-_ .]", parts.body) or word_of(parts.body)
+        wrong = "names no dye" if is_split else "has no underscore before the dye"
         kind, left, dye = "no-underscore", "", left.strip("_").replace("_", "-")
     elif not dye.strip():
         kind, wrong = "empty-dye", "has nothing after its last underscore, where the dye belongs"

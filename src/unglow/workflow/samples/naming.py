@@ -104,7 +104,7 @@ NAME_RULES = (
         "Rock7/Rock7-pre-SYTO9.tif",
         "Rock7/Rock7-post-SYTO9.tif",
         "Hyphens, spaces or dots where there is no underscore: the dye is what follows the word, "
-        "or is left before it.",
+        "or is the last part before it, if that is not a number.",
     ),
     NameRule(
         "Rock7/pre/SYTO9.tif",
@@ -333,9 +333,9 @@ def _split_at_hyphens(stem: str, sample: str) -> tuple[str, str] | None:
         dye = "".join(rest).strip("_- ")
         if dye:
             return "".join(parts[: at + 1]), dye
-        before = "".join(parts[:at]).strip("_- ")
-        if before and not re.search(r"[-_ ]", before):
-            return parts[at], before
+        before = re.fullmatch(r"(.*?)([^-_. ]+)", "".join(parts[:at]).strip("_-. "))
+        if before and not before[2].isdecimal():
+            return f"{before[1]}{parts[at]}".lstrip("_-. "), before[2]
     return None
 
 
