@@ -6,6 +6,7 @@ It follows from the images and the configuration alone, and holds nothing about 
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _OVERFLOWED = 100
 """Fewest px in the sampled squares that jump across all of the range of their type."""
+# Names of channels that are those of no dye.
+_NO_DYE = re.compile(r"[RGB]|(?:ch(?:annel)?|c)?[\W_\d]*", re.IGNORECASE)
 
 
 def plan_pair(
@@ -73,9 +76,13 @@ def make_plan(
 def add_light(plan: Plan, stores: Mapping[str, Path]) -> Plan:
     """Return a plan that says which images are bright-field, from their stores by role.
 
-    It has doubts where values overflowed, or where not as many planes were projected.
+    It has doubts where values overflowed, where not as many planes were projected, or where
+    channels that may be of several dyes were summed without being set.
     """
     bright, doubts = [], []
+    dyes = [name for name in plan.choice.get("names", ()) if not _NO_DYE.fullmatch(name)]
+    if len(dyes) > 1 and plan.choice["shares"]:
+        doubts.append(explain("summed_dyes", names=" and ".join(dyes)))
     post, pre = (plan.headers[role].projected for role in ROLES)
     if post != pre:
         key = "one_plane" if min(post, pre) == 1 else "unequal_planes"

@@ -223,6 +223,30 @@ def test_projections_of_other_numbers_of_planes_are_said(tmp_path, counts, statu
         assert said.numbers == f"{counts[0]} planes of post, {counts[1]} of pre."
 
 
+@pytest.mark.parametrize(
+    ("names", "channel", "summed"),
+    [
+        (
+            ["DAPI", "Cy5"],
+            "auto",
+            ["Channels DAPI and Cy5 were summed: they may be different dyes."],
+        ),
+        (["DAPI", "Cy5"], "DAPI+Cy5", []),  # so it was asked for
+        (["Channel:0:0", "C2"], "auto", []),
+    ],
+)
+def test_a_sum_of_channels_of_several_dyes_is_said(tmp_path, names, channel, summed):
+    headers = []
+    for role in ("post", "pre"):
+        planes = np.stack([picture(seed=7)[..., 1]] * 2) // np.array([[[1]], [[2]]], np.uint8)
+        about = {"axes": "CYX", "Channel": {"Name": names}}
+        tifffile.imwrite(tmp_path / f"{role}.ome.tif", planes + (role == "pre"), metadata=about)
+        headers.append(read_header(tmp_path / f"{role}.ome.tif"))
+    plan = make_plan(*headers, channel=channel, dye="stain")
+    assert len(plan.channels["post"]) == 2
+    assert judge(add_light(plan, {}), None, None, None) == ("ok", [], summed)
+
+
 def test_values_that_wrapped_around_are_the_only_reason(tmp_path):
     shape, rng = (300, 400), np.random.default_rng(6)
     y, x = np.mgrid[: shape[0], : shape[1]]
