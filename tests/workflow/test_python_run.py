@@ -16,11 +16,15 @@ pytestmark = pytest.mark.slow
 
 def test_a_run_returns_its_results_and_reads_what_was_finished(small_raw, tmp_path):
     results = unglow.run(
-        small_raw, tmp_path, settings={"detect": {"fdr": 0.1}}, cores=2, memory_mb=2000
+        small_raw,
+        tmp_path,
+        settings={"detect": {"fdr": np.float32(0.125)}},
+        cores=2,
+        memory_mb=2000,
     )
     [pair] = results
     assert pair.state == "ok"
-    assert pair.detection["settings"]["fdr"] == 0.1
+    assert pair.detection["settings"]["fdr"] == 0.125
     with pytest.raises(UnglowError, match="mem_mb"):
         unglow.run(small_raw, tmp_path, settings={"detect": {"fdr": 0.2}}, memory_mb=50)
     with pytest.raises(UnglowError, match=r"detect\.fdrr"):
@@ -29,7 +33,7 @@ def test_a_run_returns_its_results_and_reads_what_was_finished(small_raw, tmp_pa
     (tmp_path / "config").mkdir()
     (tmp_path / "config/config.yaml").write_text("results: out\n")
     (tmp_path / "results").rename(tmp_path / "out")
-    again = unglow.run(small_raw, tmp_path, settings={"detect": {"fdr": 0.1}}, quiet=True)
+    again = unglow.run(small_raw, tmp_path, settings={"detect": {"fdr": 0.125}}, quiet=True)
     assert [p.names for p in again] == [pair.names]
     assert (tmp_path / "out" / "report.html").stat().st_mtime_ns >= made
 
@@ -68,7 +72,7 @@ def test_results_anywhere_are_returned_with_their_failed_pair(small_raw, tmp_pat
     (tmp_path / "work/raw/s").mkdir(parents=True)
     for role in ("pre", "post"):
         tifffile.imwrite(tmp_path / f"work/raw/s/{role}_D.tif", image)
-    elsewhere = {"results": str(tmp_path / "far/off")}
+    elsewhere = {"results": tmp_path / "far/off"}
     [pair] = unglow.run(None, tmp_path / "work", settings=elsewhere, cores=2, quiet=True)
     assert pair.state == "failed"
     assert pair.directory == tmp_path / "far/off/s/D"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import tempfile
@@ -76,7 +77,7 @@ def run(
     words = [part for one in named for part in ("--only", one)]
     words += [] if cores is None else ["--cores", str(cores)]
     words += [] if memory_mb is None else ["--resources", f"mem_mb={int(memory_mb)}"]
-    words += ["--config", *(f"{k}={json.dumps(v)}" for k, v in chosen.items())] if chosen else []
+    words += ["--config", *(f"{k}={_write(v)}" for k, v in chosen.items())] if chosen else []
     results = place / str(chosen["results"]) if "results" in chosen else None
     before = _find_reports(place, results)
     said, status = _start(words, place, quiet=quiet)
@@ -87,6 +88,15 @@ def run(
     if results is None:  # the configuration may name them; the last report is of this run
         results = max(after, key=after.__getitem__).parent if after else place
     return open_results(results)
+
+
+def _write(setting: Any) -> str:
+    """Return a setting as the command line takes it; TypeError if it has none of its types."""
+
+    def to_plain(value: Any) -> Any:
+        return value.tolist() if isinstance(value, np.generic | np.ndarray) else os.fspath(value)
+
+    return json.dumps(setting, default=to_plain)
 
 
 def _find_raw(raw: Path, place: Path) -> str:
@@ -202,7 +212,8 @@ def subtract(
         raw = Path(folder) / "raw" / _SAMPLE
         raw.mkdir(parents=True)
         for name, image in images.items():
-            tifffile.imwrite(raw / f"{name}_{_DYE}.tif", image, tile=(512, 512))
+            kind = "minisblack" if image.ndim == 2 else "rgb"
+            tifffile.imwrite(raw / f"{name}_{_DYE}.tif", image, photometric=kind, tile=(512, 512))
         results = run(None, folder, settings=settings, cores=cores, memory_mb=memory_mb, quiet=True)
         pair = results[_SAMPLE, _DYE]
         if pair.state not in ("ok", "suspect"):
