@@ -20,6 +20,7 @@ from unglow.images.zarr.reader import ChunkCache
 from unglow.photometry import spectra
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import Evidence, estimate
+from unglow.photometry.gain.warnings import level_warnings
 from unglow.photometry.imaging import WIDEST, NoiseModel, Sharpness, blur_image
 from unglow.photometry.spectra import COUNTS, RADII, SQUARES
 
@@ -241,6 +242,13 @@ def estimate_matched(
     settings
         ``match_blur: never`` leaves sharpness alone.
     """
+    scale = _match(evidence, images, settings)
+    lost = [] if settings.bright_field else level_warnings(evidence.stats)
+    return replace(scale, reasons=(*lost, *scale.reasons))
+
+
+def _match(evidence: Evidence, images: tuple[Pixels, Pixels], settings: ScaleSettings) -> Scale:
+    """Estimate gain and offset, once more where one of the images has to be blurred."""
     plain = estimate(evidence, settings)
     if settings.match_blur == "never":
         return plain

@@ -16,7 +16,7 @@ import numpy as np
 from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.levels import PAIR, RESULT_OF, variants_in
-from unglow.core.reasons import explain, from_json, split_notes
+from unglow.core.reasons import Reason, explain, from_json, split_notes
 from unglow.images.artefacts import ARTEFACTS, SavedPlace, read_places
 from unglow.images.detection_results import read_candidates, read_report
 from unglow.images.pair_plan import Plan
@@ -284,8 +284,9 @@ def judge(
         if scale.status == "failed":
             return "failed", [*doubts, *scale.reasons], notes
         reasons += scale.reasons
+    is_explained = any(isinstance(one, Reason) and one.key == "pre_dark_end" for one in reasons)
     if detection is not None and not bright_field:  # a note says why nothing is searched there
-        reasons += _search_warnings(detection)
+        reasons += [] if is_explained else _search_warnings(detection)
         notes += from_json(detection.get("notes", ()))
     reasons = doubts or list(dict.fromkeys(reasons))  # all others follow from doubts of the plan
     return ("suspect" if reasons or about["status"] == "suspect" else "ok"), reasons, notes

@@ -65,7 +65,7 @@ GIVEN = {
         16, {"settings": job_params.register_settings}, (job_params.register_inputs,)
     ),
     "align": Given(6),
-    "scale": Given(14, {"settings": job_params.scale_settings}, (job_params.control_scales,)),
+    "scale": Given(15, {"settings": job_params.scale_settings}, (job_params.control_scales,)),
     "difference": Given(7),
     "difference_method": Given(7),
     "detect": Given(

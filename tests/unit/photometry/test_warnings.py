@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from array_pixels import ArrayPixels
 from made_cells import bin_pair, count_pair
 from scipy import ndimage
 
-from unglow.core.reasons import split_notes
+from unglow.core.reasons import explain, from_json, split_notes, to_json
 from unglow.core.windows import Window
 from unglow.images.stored_values import quantise
 from unglow.photometry.gain.estimate import Evidence, estimate
@@ -17,22 +19,26 @@ from unglow.photometry.gain.warnings import (
     background_warnings,
     copy_warnings,
     is_copy,
+    level_warnings,
     pixel_warnings,
 )
 from unglow.registration.register import register
+from unglow.results.pair import judge
 from unglow.transform.resample import warp_window
 
 GAIN = 1.3
 RATIOS = ScaleSettings(("moffat", "percentile"))
 
 
-def statistics(pedestal=0.0, *, top=255.0, dark=0.4):
+def statistics(pedestal=0.0, *, top=255.0, dark=0.4, cut=None):
     """Joint statistics of a section of grey levels 20 to 150 on a dark background."""
     rng = np.random.default_rng(1)
     texture = rng.uniform(20, 150, (512, 512)) * (rng.random((512, 512)) > dark)
     pre = np.rint(texture + rng.normal(0, 0.7, texture.shape) + pedestal).astype(np.float32)
     post = np.rint(GAIN * texture + rng.normal(0, 0.7, texture.shape) + pedestal)
     post = np.minimum(post, top).astype(np.float32)
+    if cut is not None:  # the image is exported with a higher black level
+        pre = np.maximum(pre - cut, 0)
     return count_pair(post, pre)
 
 
@@ -68,6 +74,30 @@ def test_a_small_pedestal_that_changes_little_raises_no_doubt():
 def test_a_gain_set_by_hand_is_not_compared():
     settings = ScaleSettings(methods=("manual",), manual=1.0, default="manual")
     assert estimate(Evidence(statistics(20)), settings).reasons == ()
+
+
+@pytest.mark.parametrize("dark", [0.0, 0.4])
+@pytest.mark.parametrize(("cut", "count"), [(None, 0), (-10, 0), (25, 1), (80, 1)])
+def test_a_pre_that_lost_its_darkest_levels_is_named(dark, cut, count):
+    warnings = level_warnings(statistics(dark=dark, cut=cut))
+    assert [one.key for one in warnings] == ["pre_dark_end"] * count
+
+
+def test_what_follows_from_a_pre_that_lost_its_darkest_levels_is_not_said():
+    (lost,) = level_warnings(statistics(cut=25))
+    swapped = to_json([explain("swapped", dark=30, bright=1, ends=7.0)])
+    detection = {"status": "ok", "reasons": swapped}
+    for reasons in ((lost,), ()):
+        scale = replace(estimate(Evidence(statistics()), RATIOS), reasons=reasons)
+        state, said, _ = judge(None, None, scale, detection)
+        assert (state, said) == ("suspect", [lost] if reasons else from_json(swapped))
+
+
+def test_cells_that_a_dark_pre_does_not_show_are_no_lost_levels():
+    rng = np.random.default_rng(2)
+    pre = np.rint(np.maximum(rng.normal(0.3, 0.5, (512, 512)), 0)).astype(np.float32)
+    post = np.rint(2 * pre + rng.normal(5, 1, pre.shape) + 90 * (rng.random(pre.shape) < 0.2))
+    assert level_warnings(count_pair(post.astype(np.float32), pre)) == []
 
 
 def test_a_saturated_post_is_reported_with_its_share():

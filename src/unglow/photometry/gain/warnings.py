@@ -39,6 +39,10 @@ _COPY = 1.25
 _INTERPOLATED = 1e-4
 # Below this many grey levels, two exposures of a camera may differ by rounding alone.
 _FEW_LEVELS = 64
+# Where pre is at its darkest level, post may be darker than at the next level by this many times
+# what noise makes of 45 % of the px, and by this many bins: in this share of the px at most, where
+# the next level has as many as tell.
+_NOISE_TAIL, _TAIL, _BINS, _MOST_LOST, _TELL = 2, 0.05, 2, 0.003, 200
 _SAME_NOISE = "They have the same noise px by px, which two exposures never have."
 
 
@@ -64,6 +68,23 @@ def pixel_warnings(stats: JointStatistics, gain: float | None, method: str) -> l
         numbers = {"percent": percent, "digits": 0 if percent >= 1 else 1, "top": stats.top}
         found.append(explain("saturated", wrong=wrong, **numbers))
     return found
+
+
+def level_warnings(stats: JointStatistics) -> list[str]:
+    """Return a reason if pre has lost its darkest grey levels.
+
+    Post still has them: where pre is at its darkest level, it is darker than at the next one by
+    more than noise.
+    """
+    first = int(np.flatnonzero(stats.joint.sum(axis=1)).min(initial=len(stats.joint) - 2))
+    darkest, after = stats.joint[first], stats.joint[min(first + 1, len(stats.joint) - 1)]
+    if after.sum() < _TELL:
+        return []
+    bins = np.arange(len(after), dtype=np.float64)
+    low, middle = (int(_quantile(bins, after, q)) for q in (_TAIL, 0.5))
+    limit = middle - _NOISE_TAIL * (middle - low) - _BINS
+    share = darkest[: max(0, limit)].sum() / stats.joint.sum()
+    return [explain("pre_dark_end", percent=100 * share)] if share > _MOST_LOST else []
 
 
 def background_warnings(spread: float | None) -> list[str]:
