@@ -14,7 +14,7 @@ import { Tours } from "./tours.js";
 const ZOOM = 4;
 const FIRST_COLUMNS = ["id", "snr", "fdr", "flux", "flags", "decision"];
 // px at least, and shares of the rest
-const WIDTHS = { id: [34, 1], snr: [44, 1], flags: [40, 2], decision: [64, 1] };
+const WIDTHS = { id: [34, 1], snr: [44, 1], fdr: [52, 1], flags: [40, 2], decision: [64, 1] };
 const WIDTH = [46, 1];
 const ACCEPTED = DECISIONS.indexOf("accepted");
 const DECISION_KEYS = { a: "accepted", r: "rejected", u: "unsure", c: "" };
@@ -138,7 +138,7 @@ export class CandidatesPanel {
   }
 
   cell(row, name) {
-    const text = this.list.text(row, name, name === "id" ? 7 : 4);
+    const text = this.list.text(row, name, name === "id" ? 7 : name.startsWith("fdr") ? 2 : 4);
     return name === "decision" && this.review.isUnsaved(this.list.values.id[row]) ? (text || "cleared") + " – unsaved" : text;
   }
 
