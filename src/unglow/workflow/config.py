@@ -65,13 +65,14 @@ def parse_yaml(text: str) -> Any:
     yaml.YAMLError
         It is not YAML.
     ConfigError
-        Aliases in it stand for much more than is written.
+        Aliases in it stand for much more than is written, or a key is there twice.
     """
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
         if _count_characters(node, {}) > 2 * len(text) + _MOST_ALIASED:
             raise ConfigError("aliases (*) stand for too many values; write them out.")
+        _refuse_repeated_keys(node)
         return None if node is None else loader.construct_document(node)
     except AttributeError as error:  # what it makes of a timestamp that is none
         raise yaml.YAMLError(str(error)) from error
@@ -88,6 +89,28 @@ def _count_characters(node: Any, known: dict[int, int]) -> int:
         )
         known[id(node)] += sum(_count_characters(part, known) for part in parts)
     return known.get(id(node), 1 + len(getattr(node, "value", "")))
+
+
+def _refuse_repeated_keys(node: Any) -> None:
+    """Raise for a key that a mapping has twice: only the last would count."""
+    waiting, seen = [node], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, yaml.CollectionNode) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if not isinstance(one, yaml.MappingNode):
+            waiting += one.value
+            continue
+        lines = dict[str, int]()
+        for key, value in one.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines:
+                raise ConfigError(
+                    f"key `{name}` is there twice, in lines {lines[name]} and {line}: keep one."
+                )
+            lines[name] = line
+            waiting.append(value)
 
 
 def load(config: Mapping[str, Any]) -> Settings:

@@ -224,6 +224,13 @@ def test_aliases_that_stand_for_much_more_than_is_written_are_refused(tmp_path, 
         config.read_config(path)
 
 
+@pytest.mark.parametrize("text", ["raw: a\nraw: b\n", "detect:\n  fdr: 0.1\n  fdr: 0.2\n"])
+def test_a_key_that_is_there_twice_is_named_with_its_lines(tmp_path, text):
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"config.yaml: key `(raw|fdr)` .* lines \d and \d"):
+        config.read_config(tmp_path / "config.yaml")
+
+
 def test_aliases_that_save_some_writing_are_read(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("detect: &own {fdr: 0.1}\nsweep: {detect.fdr: [0.1, 0.2]}\nregister: {}\n")
