@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-_ROOT = "zarr.json"
+_ROOT, _STORE = "zarr.json", ".ome.zarr"
 _TEMPORARY = (".partial", ".old")
 
 log = logging.getLogger(__name__)
@@ -134,11 +134,16 @@ def discard(path: Path) -> None:
 
 
 def leftovers(results: Path) -> list[Path]:
-    """Return what was never published, or was set aside, sorted; whoever it belongs to."""
+    """Return what was never published, or was set aside, sorted; whoever it belongs to.
+
+    So are stores that have lost their root: Snakemake knows, and deletes, that file alone.
+    """
     paths: list[Path] = []
     for directory, directories, files in os.walk(results):
         hidden = (name for name in [*directories, *files] if name.startswith("."))
         paths += [Path(directory) / name for name in hidden if name.endswith(_TEMPORARY)]
+        stores = (Path(directory) / name for name in directories if name.endswith(_STORE))
+        paths += [path for path in stores if not (path / _ROOT).exists() and path.name[0] != "."]
         directories[:] = [
             name for name in directories if not name.startswith(".") and not name.endswith(".zarr")
         ]

@@ -258,11 +258,13 @@ def test_leftovers_are_found_wherever_they_are_and_counted(pair):
     (pair / "figures" / ".x.png.ab.partial").write_bytes(b"x" * 1000)
     (results / ".report.html.cd.partial").write_bytes(b"")
     (pair / ".post.ome.zarr.ef.old" / "0").mkdir(parents=True)
+    (pair / "difference.ome.zarr" / "0").mkdir(parents=True)  # its root is deleted
     names = [path.name for path in leftovers(results)]
     assert sorted(names) == [
         ".post.ome.zarr.ef.old",
         ".report.html.cd.partial",
         ".x.png.ab.partial",
+        "difference.ome.zarr",
     ]
     assert size_mb(pair / "figures") == pytest.approx(0.001, abs=1e-4)
 
