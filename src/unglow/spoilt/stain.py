@@ -46,6 +46,8 @@ _SMOOTH, _COMPACT = 0.08, 0.25
 _SMALL, _SMALL_COMPACT = 16, 0.45
 """Places of fewer blocks hold too few spots for a correlation, and small flakes look like a group
 of spots: they are stain from this part on."""
+_RIM = 1.7
+"""Of flakes that are not large the rim goes: as large a part, over the root of the blocks."""
 _SQUARE, _SQUARES = 256, 8
 """Of a place, squares of this side, px, are read, at most this many, from all over it."""
 _MARGIN, _LINE = 64, 49
@@ -102,7 +104,7 @@ def part_stain(
             unclear[y0:y1, x0:x1] |= blocks
             reasons[number - 1] = REASONS.index("gain off")
         elif gone >= _SMOOTH and (small or not unlike):
-            is_stain = gone >= (_SMALL_COMPACT if small else _COMPACT)
+            is_stain = gone >= (_SMALL_COMPACT if small else max(_COMPACT, _RIM / math.sqrt(count)))
             (stain if is_stain else unclear)[y0:y1, x0:x1] |= blocks
     return places.exclude(stain | unclear), replace(places, reasons=reasons).exclude(~unclear)
 

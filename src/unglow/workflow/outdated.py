@@ -69,7 +69,7 @@ GIVEN = {
     "difference": Given(7),
     "difference_method": Given(7),
     "detect": Given(
-        13,
+        14,
         {
             "settings": job_params.detect_settings,
             "controls": control_samples,

@@ -149,6 +149,23 @@ def test_no_spot_is_put_into_what_is_left_out():
     assert tried.trials.x.min() >= 169.5
 
 
+def test_dark_places_next_to_what_may_be_dirt_raise_no_threshold():
+    dark = [(x, y, -30.0) for x in (135, 150, 165, 180) for y in (135, 150, 165)]
+    pair = scene(spots=[*SPOTS[::3], *dark])
+    blocks = np.zeros((10, 11), np.bool_)
+    blocks[4:6, 4:6] = True
+    known = replace(pair, unclear=SpoiltMask(blocks, 32))
+    misled, result = (search(one, WHOLE, workers=1) for one in (pair, known))
+    assert misled.threshold is None or misled.threshold > 2 * result.threshold
+    assert result.threshold < 6
+    listed = result.list_candidates()
+    inside = known.unclear.is_near(listed["col"], listed["row"])
+    assert [
+        "stain_or_dirt" in join_flags(flags) for flags in listed["flags"].tolist()
+    ] == inside.tolist()
+    assert result.report(PIXEL_UM)["candidates"] == len(listed) > 30
+
+
 def test_what_lies_next_to_a_spoilt_place_is_listed_and_neither_counted_nor_searched():
     blocks = np.zeros((10, 11), np.bool_)
     blocks[3, 2] = True
