@@ -245,7 +245,8 @@ def add_arguments_clean(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow verify --clean` to a parser."""
     parser.description = (
         "Remove leftovers of killed jobs from the results: files and stores that were never "
-        "published, and pixels of stores that Snakemake has deleted. Results are not touched, and nothing is removed while a run may still work."
+        "published, and pixels of stores that Snakemake has deleted. Results are not touched, and "
+        "nothing is removed while a run may still work."
     )
     add_directory(parser)
     parser.add_argument(
