@@ -16,7 +16,7 @@ from unglow.core.records import to_plain
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
-from unglow.detection.source_photometry import LISTED, UNCOUNTED, write_csv, write_geojson
+from unglow.detection.source_photometry import LISTED, UNCLEAR, UNCOUNTED, write_csv, write_geojson
 from unglow.detection.spot_width import measure_width
 from unglow.detection.warnings import check_width, search_warnings, warn_of_dirt
 from unglow.images.detection_results import SearchCounts
@@ -98,6 +98,8 @@ def detect(
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
     counted = listed[(listed["flags"] & UNCOUNTED) == 0]
+    clear = counted[(counted["flags"] & UNCLEAR) == 0]  # dirt is as wide as it likes
+    counted = clear if len(clear) else counted
     places_xy = np.stack([counted["x"], counted["y"]], axis=1)
     # tiles have gone, and left room for chunks that places and the windows of trials share
     tried = _keep_chunks(scene, inputs)
