@@ -117,17 +117,6 @@ def test_only_one_module_of_the_pages_imports_slides(imports):
     assert found == {OF_TWO_WINGS}
 
 
-def test_there_are_nine_floors(imports):
-    """The longest chain of packages that import each other."""
-    below: dict[str, set[str]] = {name: set() for name in MAY}
-    for module in imports.keys() - AT_THE_TOP:
-        below[package(module)] |= {package(other) for other in imports[module] - AT_THE_TOP}
-    floors: dict[str, int] = {}
-    for name in TopologicalSorter({n: o - {n} for n, o in below.items()}).static_order():
-        floors[name] = 1 + max((floors[other] for other in below[name] - {name}), default=0)
-    assert max(floors.values()) == 9
-
-
 def test_there_is_no_circle(imports):
     try:
         TopologicalSorter(imports).prepare()
