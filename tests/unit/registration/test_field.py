@@ -192,14 +192,6 @@ def test_never_means_never(deformed, followed):
     assert plain.error_px.median > 10 * followed.transform.error_px.median
 
 
-def test_a_field_has_the_same_bytes_for_any_number_of_threads(deformed, followed):
-    again = register(*pixels(deformed[0]), workers=3)
-    assert again.transform.to_dict() == followed.transform.to_dict()
-    assert again.blocks.tobytes() == followed.blocks.tobytes()
-    error = [r.transform.displacement.error_px for r in (again, followed)]
-    np.testing.assert_array_equal(*error)
-
-
 def test_the_table_holds_the_dense_blocks(followed):
     blocks, found = followed.blocks, followed.transform
     assert len(blocks) == found.blocks
