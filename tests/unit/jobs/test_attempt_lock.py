@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from running_jobs import wait_for
 
 from unglow.core import files
 from unglow.core.errors import SupersededError, UnglowError
@@ -190,13 +191,6 @@ def start(tmp_path, name, *, shell=False, **environment):
     return subprocess.Popen(
         words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ | environment
     )
-
-
-def wait_for(condition, seconds=300):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 def ends_of(tmp_path):

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from running_jobs import wait_for
 
 from unglow.core import process
 from unglow.core.process import OpenFiles, boot_id, read_start_ticks
@@ -337,14 +338,6 @@ def test_a_full_disk_under_telemetry_costs_nothing_but_a_sentence(work):
     assert "No space left on device" in log
 
 
-def until(seen, seconds=300.0):
-    deadline = time.monotonic() + seconds
-    while not (value := seen()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return value
-
-
 HOLD = """
 import mmap, os, subprocess, sys, threading, time
 held = b"1" * int(sys.argv[1]) * 1_000_000
@@ -368,7 +361,7 @@ def family():
 
 
 def test_a_sample_sums_over_the_tree_and_so_does_the_peak(family):
-    until(lambda: Sampler(family.pid).sample().runnable == 0)
+    wait_for(lambda: Sampler(family.pid).sample().runnable == 0)
     taken = Sampler(family.pid).sample()
     assert (taken.processes, taken.threads) == (3, 3)
     assert 250 < taken.rss_mb < 330
@@ -416,7 +409,7 @@ for _ in range(3):
     threading.Thread(target=lambda: [zlib.crc32(data) for _ in range(9999)]).start()
 """
     busy = subprocess.Popen([sys.executable, "-c", code])
-    until(lambda: Sampler(busy.pid).sample().runnable == 3)
+    wait_for(lambda: Sampler(busy.pid).sample().runnable == 3)
     busy.kill()
     busy.wait()
 
@@ -455,13 +448,13 @@ sys.stdin.readline()
 """
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as parent:
         sampler = Sampler(parent.pid)
-        until(lambda: sampler.sample().cpu_s >= 0.4)
+        wait_for(lambda: sampler.sample().cpu_s >= 0.4)
         seen = []
         for processes in (2, 1):  # until its parent waits, it is a zombie
             parent.stdin.write(b"\n")
             parent.stdin.flush()
             seen += [sampler.sample() for _ in range(20)]
-            until(lambda count=processes: sampler.sample().processes == count)
+            wait_for(lambda count=processes: sampler.sample().processes == count)
             seen.append(sampler.sample())
         assert min(one.cpu_s for one in seen) >= 0.4
         assert all(a.cpu_s <= b.cpu_s and a.read <= b.read for a, b in itertools.pairwise(seen))
@@ -482,7 +475,7 @@ threading.Thread(target=run).start()
 """
     parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     sampler = Sampler(parent.pid)
-    until(lambda: sampler.sample().processes == 2)
+    wait_for(lambda: sampler.sample().processes == 2)
     assert [sampler.sample().processes for _ in range(3)] == [2, 2, 2]
     parent.communicate(b"")
 
@@ -503,6 +496,6 @@ while sys.stdin.readline():
         for processes in (2, 1) * 5:
             parent.stdin.write(b"\n")
             parent.stdin.flush()
-            until(lambda count=processes: sampler.sample().processes == count)
+            wait_for(lambda count=processes: sampler.sample().processes == count)
         assert len(list(Path("/proc/self/fd").iterdir())) == held
         parent.stdin.close()
