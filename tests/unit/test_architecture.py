@@ -211,37 +211,6 @@ def test_files_of_users_and_of_results_are_opened_by_one_function(nodes):
     assert set(OPENS) <= set(wrong), "no longer needed in the list"
 
 
-#: Modules that parse JSON files, with the only files that each one parses.
-PARSES = {
-    "unglow.images.pair_plan": "plan.json",
-    "unglow.transform.transform": "transform.json",
-    "unglow.photometry.gain.scale": "scale.json",
-    "unglow.images.detection_results": "detection.json",
-    "unglow.results.slide_files": "slide.json, subtraction.json, and scale.json of slides",
-    "unglow.slides.slide_subtract": "state.json of parts of slides",
-    "unglow.telemetry.reading.pairs": "status and reasons, which all of these share",
-    "unglow.workflow.verify": "documents of stores, and whether a file is JSON at all",
-    "unglow.workflow.header_cache": "its own cache",
-    "unglow.workflow.forecast": "its own times",
-    "unglow.pages.report.thumbnails": "its own cache",
-    "unglow.phantom.truth": "its own file",
-    "unglow.images.zarr.layout": "documents of stores",
-    "unglow.images.zarr.reader": "documents of stores",
-    "unglow.images.zarr.ome_zarr_sink": "documents of stores",
-    "unglow.images.zarr_array": "documents of stores of others",
-}
-
-
-def test_each_result_file_is_parsed_by_one_module(nodes):
-    calls = {
-        name
-        for name, those in nodes.items()
-        for node in those
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("read_json", "read_record")
-    }
-    assert calls == set(PARSES)
-
-
 def test_files_of_rules_import_no_two_things_under_one_name():
     """They share one namespace: the later import would take the place of the earlier."""
     root = SRC.parent
