@@ -31,7 +31,7 @@ MAY = {
     "export": {"core", "memory", "transform", "images", "photometry"},
     "detection": {"core", "memory", "transform", "images", "photometry", "review", "spoilt"},
     "results": {
-        *("core", "transform", "images", "telemetry", "registration", "photometry", "review"),
+        *("core", "transform", "images", "telemetry", "registration", "photometry", "review")
     },
     "monitor": {"core", "telemetry", "jobs", "results"},
 }

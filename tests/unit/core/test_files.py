@@ -197,10 +197,7 @@ def test_threads_of_a_process_take_turns_also_without_locks_of_the_file_system(
 
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
     lock_of(tmp_path / "a.csv").symlink_to(tmp_path / "elsewhere")
-    with (
-        pytest.raises(UnglowError, match=r"a\.csv"),
-        lock_file(tmp_path / "a.csv"),
-    ):
+    with pytest.raises(UnglowError, match=r"a\.csv"), lock_file(tmp_path / "a.csv"):
         pytest.fail("it was followed")
     assert not (tmp_path / "elsewhere").exists()
 

@@ -22,12 +22,7 @@ from unglow.registration.deformation import Deformation, leaves_less
 from unglow.registration.dense_blocks import measure
 from unglow.registration.register import RegisterSettings, register
 from unglow.registration.strip_detection import add_seams, compute_unexplained, find_strips, profile
-from unglow.registration.strip_offsets import (
-    fit_offsets,
-    make_strips,
-    remove_strips,
-    smooth_field,
-)
+from unglow.registration.strip_offsets import fit_offsets, make_strips, remove_strips, smooth_field
 from unglow.transform.displacement import Displacement, Strips
 
 pytestmark = pytest.mark.slow

@@ -10,13 +10,7 @@ from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 from unglow.core import process
 from unglow.pages.report.page_model import compute_curve
 from unglow.telemetry.reading.follower import Follower
-from unglow.telemetry.reading.history import (
-    UNRECORDED,
-    History,
-    follow,
-    sum_declared,
-    sum_memory,
-)
+from unglow.telemetry.reading.history import UNRECORDED, History, follow, sum_declared, sum_memory
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.time_left import time_left

@@ -278,10 +278,7 @@ def test_a_sheet_is_written_only_if_it_reads_back_as_the_same_pairs(base, place,
 def test_sentences_about_long_cells_and_many_lines_stay_short(tmp_path):
     path = tmp_path / "samples.tsv"
     head = "sample\tdye\tpre\tpost\n"
-    for text in (
-        f"{head}a\tD\t{'x' * 9000}\tb.tif\n",
-        f"{head}a\tD\ta.tif\tb.tif\t{'x' * 9000}\n",
-    ):
+    for text in (f"{head}a\tD\t{'x' * 9000}\tb.tif\n", f"{head}a\tD\ta.tif\tb.tif\t{'x' * 9000}\n"):
         path.write_text(text)
         with pytest.raises(InputError) as error:
             read_sheet(path, base=tmp_path)
