@@ -183,35 +183,6 @@ def block_shift(post, pre, edge, band, upsampling, radius, sign):
     return x + tops[0], y + tops[1], ratio
 
 
-def fit_spline(points, targets, weights, spacing, numbers, shape):
-    """Control points (2, rows, cols) by dense least squares; the loop is within 1e-7 of it."""
-    rows, cols = shape
-    stiffness, bending, ridge, _ = numbers
-    matrix, right = np.zeros((rows * cols,) * 2), np.zeros((rows * cols, 2))
-    known = weights * ~np.isnan(points).any(axis=1) != 0
-    inside = np.clip(points[known], 0, [spacing * (cols - 3), spacing * (rows - 3)])
-    for (x, y), target, weight in zip(inside, targets[known], weights[known], strict=True):
-        col, row = min(int(x) // spacing, cols - 4), min(int(y) // spacing, rows - 4)
-        design = np.zeros(shape)
-        design[row : row + 4, col : col + 4] = np.outer(
-            spline(y / spacing - row), spline(x / spacing - col)
-        )
-        matrix += weight * np.outer(design, design)
-        right += weight * np.outer(design, target)
-    differences = [np.array(d, float) for d in ([1], [1, -1], [1, -2, 1], [1, -3, 3, -1])]
-    factors = [(0, 0, ridge)]
-    factors += [(0, 2, bending), (1, 1, 2 * bending), (2, 0, bending)]
-    factors += [(n, 3 - n, math.comb(3, n) * stiffness) for n in range(4)]
-    for down, across, factor in factors:
-        a, b = differences[down], differences[across]
-        for row in range(rows - down):
-            for col in range(cols - across):
-                design = np.zeros(shape)
-                design[row : row + len(a), col : col + len(b)] = np.outer(a, b)
-                matrix += factor * np.outer(design, design)
-    return np.linalg.solve(matrix, right).T.reshape(2, rows, cols)
-
-
 def filtered(image, taps):
     count = len(taps)
     rows, cols = (n - count + 1 for n in image.shape)
