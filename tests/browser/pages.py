@@ -33,3 +33,13 @@ class Opened:
     def complaints(self) -> list[str]:
         """Return what a page causes in the console: errors, and what its policy forbids."""
         return [line for line in self.log.splitlines() if ":CONSOLE" in line]
+
+
+def acted(report, script):
+    """Write a copy of a report, without its policy, that does something once it is drawn."""
+    text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", report.read_text())
+    waits = "while (!document.documentElement.dataset.ready) await new Promise(setTimeout);"
+    place = report.with_name("acted.html")
+    code = f"<script>(async () => {{ {waits} const {{ view }} = unglow; {script} }})();</script>"
+    place.write_text(text.replace("</body>", code + "</body>"))
+    return place

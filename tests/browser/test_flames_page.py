@@ -6,6 +6,7 @@ import re
 
 import pytest
 from made_telemetry import Made, end, profile
+from pages import acted
 
 from unglow.pages.report.report import write_report
 
@@ -22,16 +23,6 @@ def report(tmp_path):
     seconds = {(main, ("fit", "fit.py", 7)): 1.0, (main, (NASTY, NASTY, 1)): 3.0, (waiting,): 4.0}
     profile(path, seconds)
     return write_report(made.results)
-
-
-def acted(report, script):
-    """Write a copy of a report, without its policy, that does something once it is drawn."""
-    text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", report.read_text())
-    waits = "while (!document.documentElement.dataset.ready) await new Promise(setTimeout);"
-    place = report.with_name("acted.html")
-    code = f"<script>(async () => {{ {waits} const {{ view }} = unglow; {script} }})();</script>"
-    place.write_text(text.replace("</body>", code + "</body>"))
-    return place
 
 
 def bars(opened):

@@ -21,6 +21,7 @@ from made_telemetry import (
     step_end,
     summary,
 )
+from pages import acted
 from sentences import long_sentences
 
 from unglow.core import rounding
@@ -56,17 +57,13 @@ def test_what_an_attempt_took_is_in_its_panel_and_steps_change_their_unit(made, 
     steps = step(0.0, "match", 1), *lines, step_end(2.0, 1)
     made.attempt("register", 2.0, *steps, end(5.0, transfers=[moved], **ends), columns=columns)
     report = write_report(made.results)
-    text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", report.read_text())
-    waits = "while (!document.documentElement.dataset.ready) await new Promise(setTimeout);"
     act = """
       unglow.view.resources.choose(unglow.view.model.attempts[0]);
       const unit = document.querySelector("[aria-label='Unit of steps']");
       unit.value = 3;
       unit.dispatchEvent(new Event("change"));
     """
-    code = f"<script>(async () => {{ {waits} {act} }})();</script>"
-    report.write_text(text.replace("</body>", code + "</body>"))
-    opened = browse(report)
+    opened = browse(acted(report, act))
     assert opened.complaints() == []
     for words in (
         "53 MB private, 40 MB file-backed, 10 MB shared, 2.0 MB swapped",
@@ -176,12 +173,8 @@ def test_compared_runs_are_drawn(tmp_path, browse):
     named = select_runs([runs_of(place) for place in places])
     model = build_comparison(named)
     place.write_text(page(model, title="unglow compare"))
-    text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", place.read_text())
-    waits = "while (!document.documentElement.dataset.ready) await new Promise(setTimeout);"
     act = "document.querySelectorAll('#resources details').forEach((d) => (d.open = true));"
-    code = f"<script>(async () => {{ {waits} {act} }})();</script>"
-    place.write_text(text.replace("</body>", code + "</body>"))
-    opened = browse(place)
+    opened = browse(acted(place, act))
     assert opened.complaints() == []
     assert "data-failed" not in opened.root
     assert opened.dom.count("<canvas") == 4

@@ -1,4 +1,4 @@
-"""What the loops of `unglow.core.kernels` compute, in plain numpy and Python, to compare them with.
+"""What loops of `unglow.core.kernels` compute, in plain numpy and Python, to compare them with.
 
 The operations and their order are those that `kernels.h` and the files next to it document, so that
 results are compared bit for bit; where a function only bounds the difference, it says so.
@@ -141,40 +141,17 @@ def phase_factor(known, corner, tables, block, shape):
 
 
 def compress(values, floor, clip, rounds, most_missing):
-    """Square roots without what is much brighter, and their standard deviation."""
-    above = values.ravel() - f4(floor)
+    """Square roots without what is much brighter, and their standard deviation, as numpy sums."""
+    above = values - f4(floor)
     missing = np.isnan(above)
-    out = np.sqrt(np.where(above < 0, f4(0), above))
     if missing.sum() > most_missing or missing.all():
         return None, 0.0
-    total = 0.0
-    for value in out[~missing].tolist():
-        total += value
-    out[missing] = f4(total / np.count_nonzero(~missing))
-    mean, deviation = _moments(out)
+    out = np.sqrt(np.where(above < 0, f4(0), above))
+    out[missing] = out[~missing].mean(dtype=float)
     for _ in range(rounds):
-        bound = f4(mean + clip * deviation)
+        bound = f4(out.mean(dtype=float) + clip * out.std(dtype=float))
         out = np.where(out > bound, bound, out)
-        mean, deviation = _moments(out)
-    return out.reshape(values.shape), deviation
-
-
-def _moments(values):
-    """Mean and standard deviation from sums over eight terms side by side."""
-    off = np.zeros(-(-len(values) // 8) * 8)
-    off[: len(values)] = values.astype(float) - float(values[0])
-    totals = []
-    for terms in (off, off * off):
-        lanes = np.zeros(8)
-        for eight in terms.reshape(-1, 8):
-            lanes += eight
-        total = 0.0
-        for lane in lanes.tolist():
-            total += lane
-        totals.append(total)
-    mean = totals[0] / len(values)
-    variance = totals[1] / len(values) - mean * mean
-    return float(values[0]) + mean, math.sqrt(variance) if variance > 0 else 0.0
+    return out, np.nan_to_num(out.std(dtype=float))
 
 
 def block_shift(post, pre, edge, band, upsampling, radius, sign):
@@ -204,35 +181,6 @@ def block_shift(post, pre, edge, band, upsampling, radius, sign):
         before, here, after = values[k - 1 : k + 2]
         tops.append(steps[k] + 0.5 * (before - after) / (before - 2 * here + after) / upsampling)
     return x + tops[0], y + tops[1], ratio
-
-
-def fit_spline(points, targets, weights, spacing, numbers, shape):
-    """Control points (2, rows, cols) by dense least squares; the loop is within 1e-7 of it."""
-    rows, cols = shape
-    stiffness, bending, ridge, _ = numbers
-    matrix, right = np.zeros((rows * cols,) * 2), np.zeros((rows * cols, 2))
-    known = weights * ~np.isnan(points).any(axis=1) != 0
-    inside = np.clip(points[known], 0, [spacing * (cols - 3), spacing * (rows - 3)])
-    for (x, y), target, weight in zip(inside, targets[known], weights[known], strict=True):
-        col, row = min(int(x) // spacing, cols - 4), min(int(y) // spacing, rows - 4)
-        design = np.zeros(shape)
-        design[row : row + 4, col : col + 4] = np.outer(
-            spline(y / spacing - row), spline(x / spacing - col)
-        )
-        matrix += weight * np.outer(design, design)
-        right += weight * np.outer(design, target)
-    differences = [np.array(d, float) for d in ([1], [1, -1], [1, -2, 1], [1, -3, 3, -1])]
-    factors = [(0, 0, ridge)]
-    factors += [(0, 2, bending), (1, 1, 2 * bending), (2, 0, bending)]
-    factors += [(n, 3 - n, math.comb(3, n) * stiffness) for n in range(4)]
-    for down, across, factor in factors:
-        a, b = differences[down], differences[across]
-        for row in range(rows - down):
-            for col in range(cols - across):
-                design = np.zeros(shape)
-                design[row : row + len(a), col : col + len(b)] = np.outer(a, b)
-                matrix += factor * np.outer(design, design)
-    return np.linalg.solve(matrix, right).T.reshape(2, rows, cols)
 
 
 def filtered(image, taps):
@@ -328,36 +276,6 @@ def count_values(values, start, step, bins):
     return np.bincount(places, minlength=bins), len(values) - len(known)
 
 
-def cell_moments(post, pre, row, col, step, tops, down, across):
-    """Sums go over the 16 px of all cells at once, from the first px to the last."""
-
-    def planes(image):
-        first = row + step * np.arange(down)[:, None], col + step * np.arange(across)
-        pixels = [image[first[0] + i, first[1] + j] for i in range(4) for j in range(4)]
-        return np.array(pixels, float).reshape(16, -1)
-
-    def total(values):
-        out = np.zeros(values.shape[1])
-        for plane in values:
-            out += plane
-        return out
-
-    post, pre = planes(post), planes(pre)
-    usable = (post < tops[0]) & (pre < tops[1])
-    count = total(usable * 1.0)
-    means = [total(np.where(usable, v, 0.0)) / count for v in (post, pre)]
-    a, b = (np.where(usable, v - m, 0.0) for v, m in zip((post, pre), means, strict=True))
-    second = [total(product) / count for product in (a * a, b * b, a * b)]
-    gradient = np.zeros(down * across)
-    cells = pre.reshape(4, 4, -1)
-    for further, here in ((cells[2:], cells[:-2]), (cells[:, 2:], cells[:, :-2])):
-        squares = (((further - here) / 2) ** 2).reshape(8, -1)
-        known = ~np.isnan(squares)
-        gradient += total(np.where(known, squares, 0.0)) / total(known * 1.0)
-    found = np.array([count, *means, *second, gradient])
-    return found.astype(f4).reshape(7, down, across)
-
-
 def square_medians(values, side):
     """Medians of squares, from sorted values; zeros have no sign."""
     down, across = (-(-n // side) for n in values.shape)
@@ -396,162 +314,21 @@ def count_pairs(post, pre, corner, binning, edges, bins, groups):
     """joint, post_only, ratios, counters and extremes of one block."""
     first, inverse, floor_pre, top = binning
     row0, col0, tile, _ = corner
-    joint, alone = np.zeros((bins, bins), int), np.zeros(bins, int)
-    ratios = np.zeros((groups, len(edges) + 1), int)
-    counters = np.zeros(6, int)
-    low, high = np.inf, 0.0
+    p, q = post.astype(float), pre.astype(float)
+    known = ~np.isnan(p)
+    both = known & ~np.isnan(q)
+    used = both & (p > 0) & (q >= floor_pre) & ~(np.isinf(p) & np.isinf(q))
+    ratio = (p[used] / q[used]).astype(f4)
+    rows, cols = np.nonzero(used)
+    group = (4 * ((row0 + rows) // tile) + (col0 + cols) // tile) % groups
 
-    def bin_of(value):
-        return int(min(max((value - first) * inverse, 0.0), bins - 1))
+    def bin_of(values):
+        return np.clip((values - first) * inverse, 0, bins - 1).astype(int)
 
-    for (i, k), p in np.ndenumerate(post.astype(float)):
-        q = float(pre[i, k])
-        counters[0] += 1
-        if np.isnan(p):
-            counters[3] += 1
-            continue
-        counters[5] += p >= top
-        if np.isnan(q):
-            counters[2] += 1
-            alone[bin_of(p)] += 1
-            continue
-        counters[1] += 1
-        joint[bin_of(q), bin_of(p)] += 1
-        if p <= 0 or q < floor_pre or (math.isinf(p) and math.isinf(q)):
-            continue
-        with np.errstate(over="ignore"):
-            ratio = f4(p / q)
-        counters[4] += 1
-        low, high = min(low, ratio), max(high, ratio)
-        group = (4 * ((row0 + i) // tile) + (col0 + k) // tile) % groups
-        ratios[group, np.searchsorted(edges, ratio, side="right")] += 1
-    return joint, alone, ratios, counters, np.array([low, high])
-
-
-# ------------------------------------------------------------------------------------- the phantom
-MASK = 2**64 - 1
-
-
-def lattice_hash(i, j, key):
-    h = (key + i * 0x9E3779B97F4A7C15 + j * 0xD1B54A32D192ED03) & MASK
-    h = ((h ^ (h >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    h = ((h ^ (h >> 27)) * 0x94D049BB133111EB) & MASK
-    return h ^ (h >> 31)
-
-
-def turned(x, y, spacing, key):
-    """Coordinates on a lattice that is turned by the key."""
-    angle = float(key >> 40) * (math.pi / 2**24)
-    c, s = math.cos(angle) / spacing, math.sin(angle) / spacing
-    return c * x - s * y, s * x + c * y
-
-
-def add_noise(x, y, spacing, key, amplitude, gradients):
-    out = np.empty(len(x))
-    for n, (across, down) in enumerate(zip(*turned(x, y, spacing, key), strict=True)):
-        i, j = math.floor(across), math.floor(down)
-        u, v = across - i, down - j
-        fade_u, fade_v = (t * t * t * (t * (t * 6.0 - 15.0) + 10.0) for t in (u, v))
-        corners = {}
-        for k, m in ((0, 0), (1, 0), (0, 1), (1, 1)):
-            gx, gy = gradients[:, lattice_hash(i + k, j + m, key) & 63]
-            corners[k, m] = gx * (u - k) + gy * (v - m)
-        low = corners[0, 0] + fade_u * (corners[1, 0] - corners[0, 0])
-        high = corners[0, 1] + fade_u * (corners[1, 1] - corners[0, 1])
-        out[n] = amplitude * (low + fade_v * (high - low))
-    return out
-
-
-def domains(x, y, spacing, border, key):
-    out, reach = np.empty((4, len(x))), border / spacing
-
-    def part(bits):
-        return float(bits & 0x1FFFFF) / 2**21
-
-    for n, (u, v) in enumerate(zip(*turned(x, y, spacing, key), strict=True)):
-        near, details = [], []
-        for k in range(9):
-            i, j = math.floor(u) + k % 3 - 1, math.floor(v) + k // 3 - 1
-            h, more = lattice_hash(i, j, key), lattice_hash(i, j, key ^ 0xBF58476D1CE4E5B9)
-            du = u - (i + 0.5 + 0.56 * (part(h) - 0.5))
-            dv = v - (j + 0.5 + 0.56 * (part(h >> 21) - 0.5))
-            near.append(du * du + dv * dv)
-            details.append((float(h >> 42) / 2**22, part(more), part(more >> 21)))
-        nearest = math.sqrt(min(near))
-        total, sums = 0.0, np.zeros(3)
-        for distance, attributes in zip(near, details, strict=True):
-            if distance < (nearest + reach) * (nearest + reach):
-                t = (math.sqrt(distance) - nearest) / reach
-                weight = 1.0 - t * t * (3.0 - 2.0 * t)
-                total += weight
-                sums += weight * np.array(attributes)
-        out[:3, n] = sums / total
-        out[3, n] = min(1.0, 2.0 * (1.0 - 1.0 / total))
-    return out
-
-
-def oval(x, y, centre, axes):
-    u, v = (x - centre[0]) / axes[0], (y - centre[1]) / axes[1]
-    u, v = u * u, v * v
-    return min(axes) * (1.0 - np.sqrt(np.sqrt(u * u + v * v + 0.9 * u * v)))
-
-
-def rise(low, high, value):
-    t = np.clip((value - low) / (high - low), 0.0, 1.0)
-    return t * t * (3.0 - 2.0 * t)
-
-
-def mix_textures(minerals, crystals, zones, medium, crack, fine):
-    tone = minerals[0]
-    level = 24.0 + 20.0 * tone + 56.0 * tone * tone * tone
-    grit = 0.03 + (0.34 - 0.2 * tone * tone) * minerals[1] * minerals[1]
-    facet = 0.75 * rise(0.35, 0.95, minerals[2])
-    grain = 1.0 + grit * fine + facet * (crystals[0] - 0.5)
-    grain = grain - (0.35 * facet * crystals[3] + 0.12 * minerals[3])
-    grain = grain * (1.0 + zones + 0.06 * medium)
-    grain = 0.5 * (grain + np.sqrt(grain * grain + 0.01))
-    line = np.minimum(1.0, np.abs(crack) / 0.028)
-    line = 1.0 - line * line
-    line = line * line * rise(0.2, 0.6, medium + 2.0 * zones)
-    return level * grain * (1.0 - 0.85 * rise(1.75, 2.0, medium)) * (1.0 - 0.7 * line)
-
-
-def spot(x, y, centre, peak, sigmas, theta, cutoff):
-    """What a spot adds; numpy's exponential may differ by 1e-15 of it."""
-    c, s = math.cos(theta), math.sin(theta)
-    dx, dy = x - centre[0], y - centre[1]
-    along, across = (c * dx + s * dy) / sigmas[1], (c * dy - s * dx) / sigmas[0]
-    q = along * along + across * across
-    return np.where(q < cutoff * cutoff, peak * np.exp(-0.5 * q), 0.0)
-
-
-def poisson(mean, normal, bits):
-    if mean >= 16.0:
-        root, n2 = math.sqrt(mean), normal * normal
-        value = mean + root * normal + (n2 - 1.0) / 6.0 + normal * (1.0 - n2) / (72.0 * root)
-        return max(0.0, math.floor(value + 0.5))
-    uniform = (float(lattice_hash(0, 0, bits) >> 32) + 0.5) / 2**32
-    term = math.exp(-mean)
-    total, k = term, 0.0
-    while uniform > total and k < 100:
-        k += 1
-        term *= mean / k
-        total += term
-    return k
-
-
-def expose(light, corner, key, electrons, read_noise, offset, scale, highest):
-    out = np.empty(light.shape)
-    for (i, k), given in np.ndenumerate(light):
-        level = given
-        if electrons > 0 or read_noise > 0:
-            h = lattice_hash(corner[1] + k, corner[0] + i, key)
-            radius = math.sqrt(-2.0 * math.log((float(h & 0xFFFFFFFF) + 0.5) / 2**32))
-            angle = 2.0 * math.pi * float(h >> 32) / 2**32
-            if electrons > 0 and level > 0:
-                normal = radius * math.sin(angle)
-                level = poisson(level * electrons, normal, h ^ 0x9E3779B97F4A7C15) / electrons
-            level = level + read_noise * radius * math.cos(angle)
-        value = (level + offset) * scale + 0.5
-        out[i, k] = 0 if math.isnan(value) else min(highest, max(0, np.floor(value)))
-    return out
+    joint, ratios = np.zeros((bins, bins), int), np.zeros((groups, len(edges) + 1), int)
+    np.add.at(joint, (bin_of(q[both]), bin_of(p[both])), 1)
+    np.add.at(ratios, (group, np.searchsorted(edges, ratio, side="right")), 1)
+    alone = np.bincount(bin_of(p[known & ~both]), minlength=bins)
+    of_px = both, known & ~both, ~known, used, p >= top
+    counters = [p.size, *(np.count_nonzero(px) for px in of_px)]
+    return joint, alone, ratios, counters, [ratio.min(initial=np.inf), ratio.max(initial=0)]

@@ -1,9 +1,11 @@
-"""Comparing what is read with what was written."""
+"""What is read: compared with what was written, or refused in one sentence."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from unglow.core.errors import InputError
 from unglow.core.windows import Window
 from unglow.images.tiff import open_reader, read_header
 
@@ -25,3 +27,20 @@ def assert_same(path, want, windows=12, **choice):
             got = reader.read(Window(y0, y1, x0, x1), channels)
             np.testing.assert_array_equal(got, want[channels, y0:y1, x0:x1])
     return header
+
+
+def read_all(path):
+    """Return all pixels."""
+    with open_reader(read_header(path)) as reader:
+        return reader.read(Window.from_shape(reader.header.shape))
+
+
+def refusal(path, **choice):
+    """Return why an image is refused, without the path that begins the sentence."""
+    with pytest.raises(InputError) as caught:
+        read_header(path, **choice)
+    text = str(caught.value)
+    assert text.startswith(f"'{path}' ")
+    assert text.endswith(".")
+    assert "\n" not in text
+    return text.removeprefix(f"'{path}' ")

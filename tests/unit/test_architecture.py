@@ -31,7 +31,7 @@ MAY = {
     "export": {"core", "memory", "transform", "images", "photometry"},
     "detection": {"core", "memory", "transform", "images", "photometry", "review", "spoilt"},
     "results": {
-        *("core", "transform", "images", "telemetry", "registration", "photometry", "review"),
+        *("core", "transform", "images", "telemetry", "registration", "photometry", "review")
     },
     "monitor": {"core", "telemetry", "jobs", "results"},
 }
@@ -115,17 +115,6 @@ def test_only_one_module_of_the_pages_imports_slides(imports):
     pages = {name: others for name, others in imports.items() if name.startswith("unglow.pages.")}
     found = {name for name, others in pages.items() if any("unglow.slides." in o for o in others)}
     assert found == {OF_TWO_WINGS}
-
-
-def test_there_are_nine_floors(imports):
-    """The longest chain of packages that import each other."""
-    below: dict[str, set[str]] = {name: set() for name in MAY}
-    for module in imports.keys() - AT_THE_TOP:
-        below[package(module)] |= {package(other) for other in imports[module] - AT_THE_TOP}
-    floors: dict[str, int] = {}
-    for name in TopologicalSorter({n: o - {n} for n, o in below.items()}).static_order():
-        floors[name] = 1 + max((floors[other] for other in below[name] - {name}), default=0)
-    assert max(floors.values()) == 9
 
 
 def test_there_is_no_circle(imports):
@@ -220,37 +209,6 @@ def test_files_of_users_and_of_results_are_opened_by_one_function(nodes):
             wrong[name] = found
     assert {name: found for name, found in wrong.items() if name not in OPENS} == {}
     assert set(OPENS) <= set(wrong), "no longer needed in the list"
-
-
-#: Modules that parse JSON files, with the only files that each one parses.
-PARSES = {
-    "unglow.images.pair_plan": "plan.json",
-    "unglow.transform.transform": "transform.json",
-    "unglow.photometry.gain.scale": "scale.json",
-    "unglow.images.detection_results": "detection.json",
-    "unglow.results.slide_files": "slide.json, subtraction.json, and scale.json of slides",
-    "unglow.slides.slide_subtract": "state.json of parts of slides",
-    "unglow.telemetry.reading.pairs": "status and reasons, which all of these share",
-    "unglow.workflow.verify": "documents of stores, and whether a file is JSON at all",
-    "unglow.workflow.header_cache": "its own cache",
-    "unglow.workflow.forecast": "its own times",
-    "unglow.pages.report.thumbnails": "its own cache",
-    "unglow.phantom.truth": "its own file",
-    "unglow.images.zarr.layout": "documents of stores",
-    "unglow.images.zarr.reader": "documents of stores",
-    "unglow.images.zarr.ome_zarr_sink": "documents of stores",
-    "unglow.images.zarr_array": "documents of stores of others",
-}
-
-
-def test_each_result_file_is_parsed_by_one_module(nodes):
-    calls = {
-        name
-        for name, those in nodes.items()
-        for node in those
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("read_json", "read_record")
-    }
-    assert calls == set(PARSES)
 
 
 def test_files_of_rules_import_no_two_things_under_one_name():

@@ -292,10 +292,7 @@ def test_channels_and_searches_are_swept_and_compared(fresh):
     wanted = {"ingest": 2, "register": 2, "scale": 2, "difference": 2, "detect": 4, "figures": 4}
     assert {rule: jobs[rule] for rule in wanted} == wanted
     (pair,) = (fresh / "results").glob("*/SYTO9")
-    assert sorted(path.name for path in pair.iterdir()) == [
-        "channel-G",
-        "channel-R+G",
-    ]
+    assert sorted(path.name for path in pair.iterdir()) == ["channel-G", "channel-R+G"]
     rows = read_summary(fresh / "results" / "summary.tsv")
     assert [(row["ingestion"], row["detection"], row["channels"]) for row in rows] == [
         ("channel-G", "fdr-0.01", "G"),

@@ -7,7 +7,6 @@ import time
 
 import numpy as np
 import pytest
-from array_pixels import ArrayPixels
 
 from unglow.core.windows import Window, grid, halve, map_bounded
 
@@ -38,15 +37,6 @@ def test_halving_ignores_missing_pixels_and_does_not_spread_them():
     assert np.isnan(result[0, 1])
     apart = np.array([[np.inf, 1, np.nan, 2], [1, 1, 2, 2]], np.float64)
     assert halve(apart).tolist() == [[np.inf, 2.0]]
-
-
-def test_levels_of_an_array_follow_the_pixel_convention():
-    ramp = np.add.outer(np.arange(37.0), 2 * np.arange(53.0)).astype(np.float32)
-    pixels = ArrayPixels(ramp, levels=4)
-    rows, cols = pixels.level_shape(3)
-    at = 2**3 * np.arange(max(rows, cols)) + (2**3 - 1) / 2
-    expected = np.add.outer(at[:rows], 2 * at[:cols])
-    np.testing.assert_allclose(pixels.read(Window(0, rows, 0, cols), 3), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -184,15 +184,12 @@ def test_threads_of_a_process_take_turns_also_without_locks_of_the_file_system(
     path = tmp_path / "count"
     path.write_text("0")
 
-    def add():
+    def add(_):
         with lock_file(path):
             path.write_text(str(int(path.read_text()) + 1))
 
-    threads = [threading.Thread(target=add) for _ in range(40)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(40) as pool:
+        list(pool.map(add, range(40)))
     assert path.read_text() == "40"
     gc.collect()
     assert not files._thread_locks
@@ -200,10 +197,7 @@ def test_threads_of_a_process_take_turns_also_without_locks_of_the_file_system(
 
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
     lock_of(tmp_path / "a.csv").symlink_to(tmp_path / "elsewhere")
-    with (
-        pytest.raises(UnglowError, match=r"a\.csv"),
-        lock_file(tmp_path / "a.csv"),
-    ):
+    with pytest.raises(UnglowError, match=r"a\.csv"), lock_file(tmp_path / "a.csv"):
         pytest.fail("it was followed")
     assert not (tmp_path / "elsewhere").exists()
 

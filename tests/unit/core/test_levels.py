@@ -40,12 +40,7 @@ def made(pair, swept):
 
 @pytest.mark.parametrize(
     "swept",
-    [
-        *[(level,) for level in RESULT_OF],
-        ("subtraction", "detection"),
-        tuple(RESULT_OF),
-        (),
-    ],
+    [*[(level,) for level in RESULT_OF], ("subtraction", "detection"), tuple(RESULT_OF), ()],
 )
 def test_a_directory_reports_which_levels_were_swept(tmp_path, swept):
     place, names = made(tmp_path / "s" / "D", swept)

@@ -9,14 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from unglow.core.reasons import (
-    explain,
-    from_json,
-    list_details,
-    read_table,
-    split_notes,
-    to_json,
-)
+from unglow.core.reasons import explain, from_json, list_details, read_table, split_notes, to_json
 
 SRC = Path(__file__).resolve().parents[3] / "src" / "unglow"
 MOST_WORDS = 20

@@ -70,8 +70,7 @@ def test_other_contents_are_no_records(content):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "{", "NaN", "1e400", "-1e31", "9" * 5000, "[" * 100_000, '"\xff"'],
+    "text", ["", "{", "NaN", "1e400", "-1e31", "9" * 5000, "[" * 100_000, '"\xff"']
 )
 def test_what_is_no_json_or_has_numbers_without_an_end_is_refused(tmp_path, text):
     path = tmp_path / "record.json"

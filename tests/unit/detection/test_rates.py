@@ -7,14 +7,7 @@ import pytest
 from scipy.special import gammaincinv
 
 from unglow.core.poisson import poisson_interval, poisson_limits
-from unglow.detection.rates import (
-    Controls,
-    Sides,
-    Trials,
-    extend_tail,
-    find_limits,
-    fit_isotonic,
-)
+from unglow.detection.rates import Controls, Sides, Trials, extend_tail, find_limits, fit_isotonic
 from unglow.detection.search import SearchResult
 from unglow.detection.settings import DetectSettings
 from unglow.detection.source_photometry import MEASURED
@@ -353,8 +346,7 @@ def test_the_report_reports_the_rate_its_interval_and_which_controls_were_used()
 
 
 @pytest.mark.parametrize(
-    ("dark_to", "threshold", "last"),
-    [(6.0, 6.1, 10.0), (29.0, 29.1, 29.25), (49.9, 50.0, 50.0)],
+    ("dark_to", "threshold", "last"), [(6.0, 6.1, 10.0), (29.0, 29.1, 29.25), (49.9, 50.0, 50.0)]
 )
 def test_the_table_reaches_the_chosen_threshold(dark_to, threshold, last):
     own = sides(np.full(99, 60.0), [dark_to + 0.025] * 99)

@@ -8,11 +8,7 @@ from drawn_figures import check_png, check_texts, said
 from PIL import Image
 
 from unglow.core.windows import Window
-from unglow.figures.candidate_checks import (
-    Stamp,
-    draw_gallery,
-    draw_purity,
-)
+from unglow.figures.candidate_checks import Stamp, draw_gallery, draw_purity
 from unglow.figures.candidates import CLASSES, density, draw_candidates
 from unglow.figures.difference import HATCHES, draw_difference
 from unglow.figures.style import save_png

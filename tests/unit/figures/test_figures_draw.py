@@ -22,12 +22,7 @@ from unglow.figures.histograms import (
 from unglow.figures.map_error import ERROR, draw_map_error
 from unglow.figures.registration import draw_registration
 from unglow.figures.residuals import draw_residuals, gather
-from unglow.figures.style import (
-    Crop,
-    save_png,
-    sheet,
-    styling,
-)
+from unglow.figures.style import Crop, save_png, sheet, styling
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import ScaleSettings

@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.figures.colour_maps import (
-    Grid,
-    area_ratio,
-    error_of_map,
-    find_covered,
-    turn_to_post,
-)
+from unglow.figures.colour_maps import Grid, area_ratio, error_of_map, find_covered, turn_to_post
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.transform import Quantiles, Transform, apply_matrix
 from unglow.transform.displacement import Displacement

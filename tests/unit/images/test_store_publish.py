@@ -147,10 +147,7 @@ def test_empty_store(tmp_path):
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "results").write_text("a file where a directory is wanted")
     path = tmp_path / "results" / "a.ome.zarr"
-    with (
-        pytest.raises(StoreError, match=r"a\.ome\.zarr"),
-        writer(path),
-    ):
+    with pytest.raises(StoreError, match=r"a\.ome\.zarr"), writer(path):
         pass
 
 

@@ -16,7 +16,7 @@ from unglow.core.records import RecordError
 from unglow.core.windows import Window
 from unglow.images import stored_values as module
 from unglow.images.raw_images import not_stored, open_reader, read_header
-from unglow.images.stored_values import MissingTiles, StoredPixels, quantise
+from unglow.images.stored_values import MissingTiles, StoredPixels
 
 PIXELS = np.random.default_rng(3).integers(1, 200, (2, 90, 130)).astype(np.uint8)
 
@@ -180,13 +180,6 @@ def test_rectangles_grow_over_their_surroundings():
     (part,) = gaps.clip_to(Window(20, 90, 0, 130), grown=7)
     assert part == Window(25 - 20, 71 - 20, 41, 103)
     assert not list(gaps.clip_to(Window(71, 90, 0, 130), grown=7))
-
-
-def test_quantise_rounds_in_place_and_keeps_nan():
-    block = np.array([[1.0, 1.02, np.nan, -3.017]], np.float32)
-    out = quantise(block)
-    assert out is block
-    np.testing.assert_array_equal(out, np.array([[1.0, 1.03125, np.nan, -3.03125]], np.float32))
 
 
 @pytest.mark.parametrize(

@@ -8,24 +8,11 @@ import re
 import numpy as np
 import pytest
 import tifffile
+from reading_tiff import read_all, refusal
 
-from unglow.core.errors import InputError
-from unglow.core.windows import Window
-from unglow.images.tiff import open_reader, read_header
+from unglow.images.tiff import read_header
 
 IMAGE = np.random.default_rng(0).integers(0, 255, (64, 80)).astype(np.uint8)
-
-
-def refusal(path, **choice):
-    with pytest.raises(InputError) as caught:
-        read_header(path, **choice)
-    assert str(caught.value).startswith(f"'{path}' ")
-    return str(caught.value).removeprefix(f"'{path}' ")
-
-
-def read_all(path):
-    with open_reader(read_header(path)) as reader:
-        return reader.read(Window.from_shape(reader.header.shape))
 
 
 STACKS = ("plain", "ome", "ome CZ", "ome zlib", "shaped", "shaped zlib", "imagej", "imagej TZC")

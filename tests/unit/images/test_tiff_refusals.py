@@ -14,22 +14,13 @@ import imagecodecs
 import numpy as np
 import pytest
 import tifffile
+from reading_tiff import read_all, refusal
 
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
 from unglow.images.tiff import open_reader, read_header
 
 IMAGE = np.random.default_rng(0).integers(0, 255, (64, 80)).astype(np.uint8)
-
-
-def refusal(path, **choice):
-    with pytest.raises(InputError) as caught:
-        read_header(path, **choice)
-    text = str(caught.value)
-    assert text.startswith(f"'{path}'")
-    assert text.endswith(".")
-    assert "\n" not in text
-    return text.removeprefix(f"'{path}' ")
 
 
 def written(tmp_path, image=IMAGE, **options):
@@ -183,11 +174,6 @@ def test_old_jpeg(shared_data):
 
 
 # ---- damage in the middle -----------------------------------------------------------------------
-
-
-def read_all(path):
-    with open_reader(read_header(path)) as reader:
-        return reader.read(Window.from_shape(reader.header.shape))
 
 
 def damage(path, segment, change):

@@ -56,8 +56,7 @@ def peak_of(reader, windows):
 
 
 @pytest.mark.parametrize(
-    ("codec", "kind"),
-    [("zlib", "image"), ("zlib", "constant"), (None, "image")],
+    ("codec", "kind"), [("zlib", "image"), ("zlib", "constant"), (None, "image")]
 )
 def test_memory_is_the_band_and_what_the_header_says(tmp_path, image, codec, kind):
     path = tmp_path / "a.tif"

@@ -15,14 +15,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from zarr.codecs import (
-    BloscCodec,
-    BytesCodec,
-    Crc32cCodec,
-    GzipCodec,
-    ShardingCodec,
-    ZstdCodec,
-)
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ShardingCodec, ZstdCodec
 
 from unglow import cli
 from unglow.core.errors import InputError

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from running_jobs import wait_for
 
 from unglow.core import files
 from unglow.core.errors import SupersededError, UnglowError
@@ -67,18 +69,14 @@ def test_the_last_to_begin_publishes_where_directories_list_what_was_there_befor
 
 
 def test_many_at_once_get_a_number_each_and_one_is_last(tmp_path):
-    locks = []
     starts = threading.Barrier(8)
 
-    def take():
+    def take(_):
         starts.wait()
-        locks.append(AttemptLock.acquire(tmp_path, ()))
+        return AttemptLock.acquire(tmp_path, ())
 
-    threads = [threading.Thread(target=take) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        locks = list(pool.map(take, range(8)))
     assert {lock.number for lock in locks} == set(range(1, 9))
     assert sum(not lock.superseded for lock in locks) == 1
 
@@ -190,13 +188,6 @@ def start(tmp_path, name, *, shell=False, **environment):
     return subprocess.Popen(
         words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=os.environ | environment
     )
-
-
-def wait_for(condition, seconds=300):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 def ends_of(tmp_path):

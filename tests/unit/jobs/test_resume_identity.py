@@ -15,12 +15,7 @@ from unglow.core.process import boot_id, host
 from unglow.core.workflow_files import snakefile
 from unglow.jobs import resume
 from unglow.jobs.resume import check, extend_command, find_snakefile
-from unglow.jobs.run_records import (
-    Trace,
-    find_directory,
-    find_start_directory,
-    last_run,
-)
+from unglow.jobs.run_records import Trace, find_directory, find_start_directory, last_run
 from unglow.jobs.schedulers import SUBMITTED
 from unglow.telemetry.jsonl import LineFile
 

@@ -17,7 +17,7 @@ from unglow.cli import main
 from unglow.core.errors import InputError
 from unglow.core.process import Process, boot_id, host, read_start_ticks
 from unglow.jobs import resume, schedulers
-from unglow.jobs.resume import cancel_queued, extend_command, make_sure, refuse_if_at_work
+from unglow.jobs.resume import cancel_queued, make_sure, refuse_if_at_work
 from unglow.jobs.run_records import Trace, last_run, open_attempts, read_trace, was_killed
 
 
@@ -68,13 +68,6 @@ def test_without_a_run_there_is_nothing_to_go_on_with(tmp_path, capsys):
     assert main(["resume", str(tmp_path)]) == 2
     message = "start one with `unglow run`.\n"
     assert capsys.readouterr().err.endswith(f"results has no record of a run: {message}")
-
-
-def test_the_command_is_that_of_the_last_run_with_more_words(written):
-    written.run(stamp="20261122T050000.000Z", wall=1.0, command=["snakemake", "old"])
-    written.run()
-    words = ["snakemake", "-s", "S", "--cores", "2", "--rerun-incomplete", "--cores", "1"]
-    assert extend_command(last_run(written.results), ["--cores", "1"]) == words
 
 
 def test_locks_of_a_dead_run_are_found_and_nothing_else(written):
@@ -167,19 +160,6 @@ def test_lines_that_are_no_objects_are_passed_over(tmp_path):
     assert trace.fields == {"kind": "run", "pid": 1}
     path.write_text('{"a": ' * 9000 + '\n{"pid": 1}\n')  # deeper than can be read
     assert read_trace(path).fields == {"pid": 1}
-
-
-def test_of_a_long_file_the_first_and_the_last_lines_are_read(tmp_path):
-    path = tmp_path / "x.jsonl"
-    first, filler = '{"kind": "run", "pid": 1}\n', '{"kind": "beat"}\n'
-    process, end = '{"kind": "process", "pid": 2}\n', '{"kind": "end"}\n'
-    path.write_text(first + filler * 4000 + process + filler * 9000 + end)
-    assert [found.pid for found in read_trace(path).processes] == [1]
-    path.write_text(first + filler * 3 + process + filler * 9000)
-    assert [found.pid for found in read_trace(path).processes] == [1, 2]
-    assert not read_trace(path).ended
-    path.write_text(first + filler * 9000 + end + filler * 3)
-    assert read_trace(path).ended
 
 
 def test_the_last_run_is_the_one_that_began_last(written):

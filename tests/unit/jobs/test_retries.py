@@ -11,6 +11,7 @@ import tempfile
 import time
 
 import pytest
+from running_jobs import wait_for
 
 from unglow.core.machine import memory_available_mb, memory_total_mb
 from unglow.jobs.retries import (
@@ -237,17 +238,10 @@ subprocess.run([sys.argv[1], "-c", '"$0" waiting.py; true', sys.executable])
 def test_an_attempt_whose_snakemake_is_killed_does_not_wait(tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
     launcher = subprocess.Popen([sys.executable, "-c", LAUNCHING, "/bin/sh"], cwd=tmp_path)
-    wait_for(tmp_path / "waits")
+    wait_for((tmp_path / "waits").exists)
     launcher.kill()
     launcher.wait()
-    wait_for(tmp_path / "gone")
-
-
-def wait_for(path, patience_s=30):
-    end = time.monotonic() + patience_s
-    while not path.exists():
-        assert time.monotonic() < end, f"{path.name} did not come"
-        time.sleep(0.05)
+    wait_for((tmp_path / "gone").exists)
 
 
 def test_an_attempt_that_needs_more_than_the_machine_has_does_not_wait(tmp_path):
@@ -322,7 +316,7 @@ def test_no_job_starts_while_another_process_has_the_memory_of_the_machine(tmp_p
     body = "    import pathlib; pathlib.Path('runs').touch()"
     hog = start(HOLDING.format(mb=1930))
     try:
-        wait_for(tmp_path / "held")
+        wait_for((tmp_path / "held").exists)
         job = start(SCRIPT.format(body=body, attempt=1, mem_mb=60, minutes=5))
         time.sleep(3)
         assert not (tmp_path / "runs").exists()

@@ -39,11 +39,6 @@ def watched(body, limit=None):
     return done.stdout.splitlines(), done.stderr, time.monotonic() - started
 
 
-def test_the_report_of_a_job_reaches_its_watchdog():
-    (line, _), _, _ = watched('os.write(pipe, b\'{"outcome": "ok"}\'); sys.exit(3)')
-    assert line == '[{"outcome": "ok"}, 0, 3, false]'
-
-
 @pytest.mark.parametrize(
     ("body", "number", "code"),
     [("os.abort()", 6, -6), ("os.kill(os.getpid(), 9)", 9, -9), ("os._exit(7)", 0, 7)],
@@ -53,15 +48,9 @@ def test_a_job_that_cannot_speak_is_known_by_how_it_ended(body, number, code):
     assert line == f"[{{}}, {number}, {code}, false]"
 
 
-def test_the_peak_is_that_of_the_job_even_if_it_is_killed():
-    (_, line), _, _ = watched("x = b'1' * 150_000_000; os.kill(os.getpid(), 9)")
-    assert 150 < int(line.split()[0]) < 200
-
-
 @pytest.mark.parametrize(
     "wedge",
     [
-        "time.sleep(600)",
         "import re; re.match('(a+)+$', 'a' * 60 + 'b')",  # keeps the interpreter lock for years
         pytest.param(
             "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",

@@ -18,7 +18,7 @@ from unglow.core.rounding import duration, memory
 from unglow.monitor.terminal.run_watch import EventLines
 from unglow.monitor.terminal.screen import draw, fit, follow
 from unglow.pages.report.page_model import charts_of
-from unglow.results.runs import STARTING, RunReader, Runs
+from unglow.results.runs import RunReader, Runs
 from unglow.results.wording import make_console, stopwatch
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.plan import Machine
@@ -91,26 +91,6 @@ def printed(runs, width, most=1000):
     console = Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
     console.print(draw(runs, width, most), soft_wrap=True)
     return [line.rstrip() for line in stream.getvalue().splitlines()]
-
-
-def test_a_run_that_goes_on(made):
-    going_on(made)
-    (run,) = Runs.read(made.results, elsewhere()).shown
-    assert (run.outcome, run.done, run.of, run.seconds) == ("running", 1, 5, 130.0)
-    assert [(r.rule, r.of, r.done, r.running, r.failed) for r in run.rules] == [
-        ("plan", 1, 1, 0, 0),
-        ("register", 2, 0, 2, 0),
-        ("align", 1, 0, 0, 0),
-        ("summary", 1, 0, 0, 0),
-    ]
-    second, third = run.running
-    assert (second.title, second.step, second.number) == ("register s1 DAPI", "fit field", 2)
-    assert (second.seconds, second.now_mb, second.peak_mb) == (75.0, 175.0, 275.0)
-    assert (second.declared_mb, second.cores, second.share) == (600.0, 1.5, 0.3)
-    assert (third.step, third.now_mb, third.declared_mb) == (STARTING, None, 400.0)
-    assert (run.used_mb, run.declared_mb, run.budget_mb) == (175.0, 1000.0, 14000.0)
-    assert (run.machine_mb, run.available_mb) == (24000.0, 20000.0)
-    assert [i.cause for i in run.incidents] == ["memory"]
 
 
 WIDE = """\

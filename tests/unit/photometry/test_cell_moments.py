@@ -42,6 +42,9 @@ def test_moments_are_those_of_the_pixels_of_each_cell():
         cell = slice(4 * i, 4 * i + 4), slice(4 * j, 4 * j + 4)
         a, b = post[cell].astype(float), pre[cell].astype(float)
         use = (a < 190) & (b < 195)
+        along = b[2:] - b[:-2], b[:, 2:] - b[:, :-2]
+        slopes = sum(np.nanmean((d / 2) ** 2) for d in along if np.isfinite(d).any()) or np.nan
+        assert bins.gradient[i, j] == pytest.approx(slopes, rel=1e-6, nan_ok=True)
         assert bins.count[i, j] == use.sum()
         assert bins.centres_xy[i * 12 + j].tolist() == [4 * j + 1.5, 4 * i + 1.5]
         if not use.any():

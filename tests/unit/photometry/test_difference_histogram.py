@@ -10,10 +10,7 @@ from made_cells import count_pair
 
 from unglow.core.archive import save_arrays
 from unglow.core.errors import StoreError
-from unglow.photometry.difference_histogram import (
-    BackgroundMedians,
-    DifferenceHistogram,
-)
+from unglow.photometry.difference_histogram import BackgroundMedians, DifferenceHistogram
 from unglow.photometry.joint_histogram import JointStatistics
 
 

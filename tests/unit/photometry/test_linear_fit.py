@@ -1,4 +1,4 @@
-"""The line through cells, step by step: cells and states by hand, results by hand."""
+"""The line through cells that are made by hand, and cells that are left out of it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,7 @@ from scipy.special import ndtri
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.cells import Cells
 from unglow.photometry.gain import linear
-from unglow.photometry.gain.robust import (
-    FEEDBACK,
-    LEVELS,
-    Limits,
-    State,
-    compute_steps,
-    estimate_noise,
-    find_outlying_cells,
-)
+from unglow.photometry.gain.robust import FEEDBACK, Limits, State, find_outlying_cells
 from unglow.photometry.imaging import NoiseModel
 
 WHITE = 15 / 16
@@ -69,35 +61,6 @@ def state_with(level, residual, *, gain=2.0, gradient=0.0):
     )  # fmt: skip
 
 
-def test_noise_at_each_level_is_that_of_medians_taken_group_by_group():
-    random = np.random.default_rng(6)
-    light = random.gamma(2, 25, 3000)
-    texture = random.exponential(5, 3000)
-    own = (1 + light / 10) * random.chisquare(15, (2, 3000)) / 15 * WHITE
-    gradient = np.rint(texture)  # many are equal
-    cells = replace(
-        cells_of(light, 1.3 * light, pre_var=WHITE, post_var=WHITE),
-        pre_var=own[0] + texture, post_var=own[1] + 1.69 * texture, cov=1.3 * texture,
-        gradient=gradient,
-    )  # fmt: skip
-    steps = compute_steps(light)
-    rows = []
-    for group in (steps == n for n in range(LEVELS)):
-        if group.sum() < 60:
-            continue
-        even = group & (gradient <= np.median(gradient[group]))
-        each = np.median(light[even]), np.median((own[0] / WHITE)[even]) / 0.956
-        rows.append((*each, even.sum() / each[1] ** 2))
-    level, variance, weight = np.array(rows).T
-    slope, start = np.polyfit(level, variance, 1, w=np.sqrt(weight))
-    noise = estimate_noise(cells, np.ones(3000, bool), 1.3, LIMITS)
-    assert 3 < len(rows) < LEVELS
-    assert noise.pre_shot == pytest.approx(slope, rel=1e-9)
-    assert noise.pre_read == pytest.approx(start, rel=1e-9)
-    unknown = replace(cells, pre_var=np.where(np.arange(3000) == np.argmin(gradient), np.nan, 1.0))
-    assert np.isnan(estimate_noise(unknown, np.ones(3000, bool), 1.3, LIMITS).pre_read)
-
-
 def test_the_numbers_of_a_fit_stay():
     """Where they change, results do: the ``version`` of the stage has to be raised."""
     cells = noisy(8000, stained=4, stain=100)
@@ -107,9 +70,12 @@ def test_the_numbers_of_a_fit_stay():
     cells = replace(cells, gradient=steep, post=cells.post + off, post_var=of_stain)
     found = linear.fit(cells, LIMITS)
     half = found.half
-    values = (found.gain, found.offset, found.spread, found.registration, half.gain, half.offset)
+    values = (found.gain, found.offset, found.spread, found.registration, half.gain, half.offset,
+              half.gain_systematic, half.offset_systematic, found.noise.post_read,
+              found.noise.pre_read)  # fmt: skip
     expected = (1.2996538124, 4.0224275987, 0.95494717128, 0.0064425942894, 0.00089413497319,
-                0.046444155831)  # fmt: skip
+                0.046444155831, 0.00067205994851, 0.040543812795, 6.0266995458,
+                4.1831563988)  # fmt: skip
     assert values == pytest.approx(expected, rel=1e-9)
 
 
@@ -143,41 +109,6 @@ def test_means_have_to_vary_twice_as_much_as_by_noise(deviation, textured):
     assert linear._is_textured(replace(cells, pre_var=few)) is textured
 
 
-def test_the_start_is_below_the_middle_of_each_step_of_brightness():
-    # Ten places in each of 32 steps; at each level post is 0, 1, ..., 19 above the line.
-    level = np.repeat(np.arange(32.0), 20) + 10
-    above = np.tile(np.arange(20.0), 32)
-    gain, offset = linear._start(cells_of(level, 2 * level + 5 + above))
-    assert gain == pytest.approx(2, rel=1e-12)
-    # of all, the quantile 0.35 of 0 ... 19
-    assert offset == pytest.approx(5 + np.quantile(np.tile(above, 32), 0.35), abs=1e-9)
-
-
-def test_slopes_weigh_by_distance_and_by_cells_up_to_two_hundred():
-    def start(counts, levels=(0.0, 10.0, 31.0), heights=(0.0, 10.0, 73.0)):
-        return linear._start(cells_of(np.repeat(levels, counts), np.repeat(heights, counts)))[0]
-
-    # slopes: 1 over 10, 3 over 21, 73 / 31 over 31
-    assert start((100, 100, 100)) == pytest.approx(73 / 31)
-    # of 200 at most, those of the middle step weigh for the others: 1 has 10, 3 has 21 of it
-    assert start((40, 4000, 40)) == pytest.approx(3)
-    assert start((40, 4000, 40), (0.0, 21.0, 31.0), (0.0, 21.0, 51.0)) == pytest.approx(1)
-    # 200 * 40 * (10 + 21) stand against 40 * 40 * 31
-    assert start((200, 4000, 200)) == pytest.approx(73 / 31)
-
-
-def test_a_step_leaves_no_residual_that_goes_with_the_level():
-    pre, post = np.array([10.0, 30, 42, 80]), np.array([30.0, 55, 110, 170])
-    level, weights = np.array([12.0, 31, 40, 77]), np.array([1.0, 0.5, 2, 0.25])
-    state = state_with(level, np.zeros(4))
-    gain, offset = linear._solve(cells_of(pre, post), state, weights)
-    left = post - gain * pre - offset
-    assert np.sum(weights * left) == pytest.approx(0, abs=1e-9)
-    assert np.sum(weights * left * level) == pytest.approx(0, abs=1e-8)
-    light = linear._solve(cells_of(pre, post), state, weights * 1e-9)
-    assert light == pytest.approx((gain, offset), rel=1e-12)
-
-
 def select(state, chosen):
     return State(*(getattr(state, f.name)[chosen] for f in fields(state)))
 
@@ -190,62 +121,6 @@ def in_regions(side, residuals):
         cells_of(np.tile([41.0, 65], count), np.zeros(2 * count)), xy=np.repeat(places * 10.0, 2, 0)
     )
     return cells, state_with(np.tile([40.0, 60], count), residuals, gradient=40.0)
-
-
-NO_NOISE = NoiseModel(0.0, 0.0, 0.0, 0.0, 1e-6)
-
-
-def halves(cells, state, weights, spread, registration, **more):
-    return linear.half_widths(cells, state, weights, spread, registration, NO_NOISE, LIMITS, **more)
-
-
-def test_by_chance_a_line_is_off_by_what_regions_differ():
-    # In each of 15 regions both cells are off by a +- b; one more has no weight.
-    a, b = np.arange(16.0) % 5 - 2, np.arange(16.0) % 3 - 1.5
-    residuals = np.stack([a - b, a + b], axis=1).ravel()
-    weights = np.repeat(np.where(np.arange(16) == 6, 0.0, 0.5), 2)
-    # copies of the cells in their places, since weights need 50 below the line
-    many = np.tile(np.arange(32), 8)
-    cells, state = in_regions(4, residuals)
-    cells, state = cells.select(many), select(state, many)
-    found = halves(cells, state, weights[many], 1.5, 0.2)
-    a, b = np.delete(a, 6), np.delete(b, 6)
-    # 30 cells of weight 0.5, 10 off the mean level, 12 off the mean of pre, which is 53
-    across = 30 * 0.5 * 10 * 12
-    slopes = FEEDBACK * 0.5 * 2 * 10 * b / across
-    heights = FEEDBACK * 0.5 * 2 * a / 15
-    grown = 2.145 * math.sqrt(15 / 14)  # Student's t for 15 regions: 14 degrees of freedom
-    assert found.gain == pytest.approx(grown * math.sqrt(np.sum(slopes**2)), rel=1e-9)
-    offset = grown * math.sqrt(np.sum((heights - 53 * slopes) ** 2))
-    assert found.offset == pytest.approx(offset, rel=1e-9)
-
-
-def test_errors_of_the_map_make_a_line_uncertain_apart_from_chance():
-    many = np.tile(np.arange(32), 4)
-    cells, state = in_regions(4, np.zeros(32))
-    cells, state = cells.select(many), select(state, many)
-    found = halves(cells, state, np.full(128, 0.5), 1.0, 0.2)
-    # errors of the map: 0.2 px^2 on squared gradients of 40, half of it in either image
-    split = 0.2 * 32 * 0.5 * 40 / 2 / (32 * 0.5 * 10 * 12)
-    assert found.gain_systematic == pytest.approx(2 * split, rel=1e-12)
-    assert found.offset_systematic == pytest.approx(53 * found.gain_systematic, rel=1e-12)
-
-
-def test_stain_just_above_the_limit_makes_a_line_as_uncertain_as_it_is_frequent():
-    # every tenth cell is 3 standard deviations above the line, and every twentieth below it
-    kinds = np.resize([3.0, *[0.0] * 9, 3.0, -3.0, *[0.0] * 8], 640)
-    cells, state = in_regions(4, np.zeros(32))
-    many = np.repeat(np.arange(32), 20)
-    cells, state = cells.select(many), replace(select(state, many), residual=2 * kinds)
-    weights = np.where(kinds == 0, 0.25, 0.0)
-    found, none = (
-        halves(cells, replace(state, residual=2 * z), weights, 1.0, 0.0) for z in (kinds, 0 * kinds)
-    )
-    # one standard deviation of all cells is 2 grey levels, and levels are 10 and 12 off their mean
-    assert found.gain_systematic == pytest.approx(2.75 * 0.05 * 2 / math.sqrt(120), rel=1e-9)
-    lifted = math.hypot(2.75 * 0.05 * 2, 53 * found.gain_systematic)
-    assert found.offset_systematic == pytest.approx(lifted, rel=1e-9)
-    assert none.gain_systematic == 0
 
 
 @pytest.mark.parametrize(
@@ -263,16 +138,10 @@ def test_few_regions_make_the_intervals_wider(side, terms, factor):
     many = np.tile(np.arange(len(ones)), 64)
     cells, state = in_regions(side, np.tile([-1.0, 1], side**2))
     cells, state = cells.select(many), select(state, many)
-    found = halves(cells, state, ones[many], 1.0, 0.0, across_side=side, terms=terms)
+    noise, how = NoiseModel(0.0, 0.0, 0.0, 0.0, 1e-6), {"across_side": side, "terms": terms}
+    found = linear.half_widths(cells, state, ones[many], 1.0, 0.0, noise, LIMITS, **how)
     # each region has a slope of 20 over 240 in it, and all of them add up as squares do
     assert found.gain == pytest.approx(factor * FEEDBACK * 20 / 240 / side, rel=1e-9)
-
-
-def test_places_are_sorted_into_equal_squares_row_by_row():
-    xy = np.array([[10.0, 5], [29.9, 5], [30.1, 5], [90, 5], [90, 204], [10, 206], [69.9, 104.9]])
-    assert linear.regions_of(xy, 4).tolist() == [0, 0, 1, 3, 15, 12, 6]
-    assert linear.regions_of(np.array([[7.0, 7.0], [7.0, 7.0]]), 4).tolist() == [0, 0]
-    assert linear.regions_of(np.array([[0.0, 0.0], [0.5, 0.25]]), 4).tolist() == [0, 6]
 
 
 GAIN, OFFSET, SIDE = 1.3, 4.0, 256

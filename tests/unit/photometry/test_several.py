@@ -93,7 +93,6 @@ def test_backgrounds_that_are_similar_are_known_together_alone():
     assert found.total == pytest.approx(middle @ (0.9, 0.6), rel=0.1)
     assert abs(np.median(post - backgrounds @ found.gains - found.offset)) < NOISE
     assert (np.abs(found.gains - (0.9, 0.6)) <= found.gain_halves).all()
-    assert several._half(np.arange(4.0)) == pytest.approx(3.182 * np.sqrt(3 / 4 * 5))
 
 
 def test_what_cannot_be_fitted_is_reported():

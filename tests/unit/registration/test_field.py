@@ -50,7 +50,7 @@ def test_the_fit_solves_its_normal_equations():
 
     found = fit_field(points, targets, weights, start, 0.7)
     for _ in range(20):
-        other = found.coefficients + 1e-3 * rng.normal(size=found.coefficients.shape)
+        other = found.coefficients + 1e-5 * rng.normal(size=found.coefficients.shape)
         assert cost(Displacement(128, other)) > cost(found)
     again = fit_field(points, targets, weights, found, 0.7)
     np.testing.assert_allclose(again.coefficients, found.coefficients, atol=1e-4)
@@ -190,14 +190,6 @@ def test_never_means_never(deformed, followed):
     assert plain.status == "suspect"
     np.testing.assert_array_equal(plain.matrix, followed.transform.matrix)
     assert plain.error_px.median > 10 * followed.transform.error_px.median
-
-
-def test_a_field_has_the_same_bytes_for_any_number_of_threads(deformed, followed):
-    again = register(*pixels(deformed[0]), workers=3)
-    assert again.transform.to_dict() == followed.transform.to_dict()
-    assert again.blocks.tobytes() == followed.blocks.tobytes()
-    error = [r.transform.displacement.error_px for r in (again, followed)]
-    np.testing.assert_array_equal(*error)
 
 
 def test_the_table_holds_the_dense_blocks(followed):

@@ -7,13 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from unglow.registration.models import choose_model, find_consensus, fit, fit_robust, residuals
+from unglow.registration.models import choose_model, find_consensus, fit, fit_robust
 from unglow.registration.phase_correlation import Matches
 from unglow.registration.quality import (
     agreement,
     compute_confirmed_reach,
     compute_uncovered_share,
-    map_error,
     nearest,
 )
 from unglow.registration.settings import MODELS, RegisterSettings
@@ -91,22 +90,6 @@ def test_agreement_follows_the_map_or_the_neighbours():
     assert good[~lost & ~bent].all()
     assert good[~lost & bent].mean() > 0.9
     assert good[lost].mean() < 0.2
-
-
-def test_map_error_sees_noise_shrink_and_misfit_stay():
-    everyone = np.ones(300, dtype=bool)
-    noisy = Matches(POST, POST + RNG.normal(0, 0.1, POST.shape), np.full(300, 4.0))
-    matrix, _ = fit_robust("affine", noisy.post, noisy.pre, everyone)
-    error = map_error("affine", noisy, everyone, everyone, matrix, POST).lengths
-    truth = np.hypot(*residuals(matrix, POST, POST).T)
-    assert 0.4 < np.median(error) / np.median(truth) < 4
-    assert np.median(error) < 0.05
-    bent = POST + np.column_stack([2 * np.sin(POST[:, 1] / 4000), np.zeros(300)])
-    wavy = Matches(POST, bent + RNG.normal(0, 0.1, POST.shape), np.full(300, 4.0))
-    matrix, _ = fit_robust("affine", wavy.post, wavy.pre, everyone)
-    error = map_error("affine", wavy, everyone, everyone, matrix, POST).lengths
-    truth = np.hypot(*residuals(matrix, POST, bent).T)
-    assert 0.5 < np.median(error) / np.median(truth) < 1.5
 
 
 def evidence(**changes):

@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter
 
 from unglow.core.windows import coarse_level
 from unglow.registration.block_placement import block_size, sample_corners
-from unglow.registration.images import Plane, PlanePair, read_level, thumbnail
+from unglow.registration.images import Plane, PlanePair, thumbnail
 from unglow.registration.pair import Pair
 from unglow.registration.phase_correlation import block_shift, compress, match_blocks
 
@@ -90,13 +90,6 @@ def test_a_soft_rim_lies_further_out_where_roots_bend_it(side):
     bent, straight = shifts
     assert bent == pytest.approx(0.18, abs=0.01)
     assert straight == pytest.approx(0.044, abs=0.003)
-
-
-def test_thumbnail_of_a_stored_and_of_a_missing_level_are_the_same():
-    image = RNG.integers(0, 4000, (301, 207)).astype(np.uint16)
-    stored, missing = ArrayPixels(image, 4), ArrayPixels(image, 1)
-    np.testing.assert_array_equal(read_level(stored, 3), read_level(missing, 3))
-    assert read_level(stored, 3).shape == (37, 25)
 
 
 @pytest.mark.parametrize(

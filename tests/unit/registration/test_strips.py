@@ -22,13 +22,7 @@ from unglow.registration.deformation import Deformation, leaves_less
 from unglow.registration.dense_blocks import measure
 from unglow.registration.register import RegisterSettings, register
 from unglow.registration.strip_detection import add_seams, compute_unexplained, find_strips, profile
-from unglow.registration.strip_offsets import (
-    fit_offsets,
-    make_strips,
-    remove_strips,
-    residual_ratio,
-    smooth_field,
-)
+from unglow.registration.strip_offsets import fit_offsets, make_strips, remove_strips, smooth_field
 from unglow.transform.displacement import Displacement, Strips
 
 pytestmark = pytest.mark.slow
@@ -113,34 +107,7 @@ def test_seams_that_were_unseen_are_added():
     np.testing.assert_allclose(found.seams, SEAMS, atol=32)
 
 
-def test_blocks_without_their_strips():
-    blocks, strips = torn_blocks(noise=0.0)
-    rest = remove_strips(blocks, strips, None)
-    np.testing.assert_allclose(rest.displacement, wave(blocks.post), atol=1e-12)
-    across = np.abs(blocks.post[:, 1, None] - SEAMS).min(axis=1) < 0.35 * 64
-    np.testing.assert_array_equal(rest.weights == 0, across)
-    assert (remove_strips(blocks, strips, smooth_wave(None)).weights > 0).all()
-    assert residual_ratio(FRAME, blocks, strips) < 0.2
-    elsewhere = replace(strips, seams=strips.seams + 150)
-    assert residual_ratio(FRAME, blocks, elsewhere) > 0.9
-    assert residual_ratio(FRAME, blocks, make_strips(strips, strips.seams[:0])) == np.inf
-
-
 # ---------------------------------------------------------------------------------------- profile
-
-
-def test_the_profile_has_its_peaks_at_the_seams():
-    blocks, strips = torn_blocks()
-    shown = profile(blocks, make_strips(strips, strips.seams[:0]))
-    np.testing.assert_array_equal(np.diff(shown.at), np.full(len(shown.at) - 1, 16.0))
-    found = shown.seams(0.5, 48.0)
-    assert len(found) == 2
-    np.testing.assert_allclose(found, SEAMS, atol=24)
-    peaks = shown.step[np.searchsorted(shown.at, found)]
-    np.testing.assert_allclose(peaks, JUMPS, atol=0.3)
-    assert shown.usual < 0.25
-    other = profile(blocks, make_strips(strips_of(along="columns"), np.zeros(0)))
-    assert len(other.seams(0.5, 48.0)) == 0
 
 
 def test_small_jumps_stand_out_of_what_a_smooth_field_leaves():
@@ -297,6 +264,8 @@ def test_strips_have_the_same_bytes_for_any_number_of_threads(pair, followed):
     again = register(ArrayPixels(post, 3), ArrayPixels(pre, 3), SETTINGS, workers=3)
     assert again.transform.to_dict() == followed.transform.to_dict()
     assert again.blocks.tobytes() == followed.blocks.tobytes()
+    error = [r.transform.displacement.error_px for r in (again, followed)]
+    np.testing.assert_array_equal(*error)
 
 
 def jitter(points):

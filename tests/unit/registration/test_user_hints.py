@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from array_pixels import ArrayPixels
-from made_scenes import similarity
+from made_scenes import render, similarity
 from msgspec import structs
 from scipy.ndimage import map_coordinates
 
@@ -139,10 +139,7 @@ def test_landmarks_of_another_magnification_name_the_setting(hard):
 
 @pytest.mark.parametrize("seed", [100, 200])
 def test_landmarks_do_not_make_a_map_of_unrelated_images(hard, seed):
-    rows, cols = np.indices(SHAPE)
-    points = np.column_stack([cols.ravel(), rows.ravel()]).astype(float)
-    values = sum(smooth(points, size, seed + k) for k, size in enumerate((4.0, 12.0, 40.0)))
-    other = np.rint(300 * np.exp(values.reshape(SHAPE))).astype(np.uint16)
+    other = render(np.eye(3), SHAPE, seed)
     found = run((hard[0], other), UserHints(landmarks=clicked()), ONE_SCALE)
     assert found.status == "failed"
     assert found.reasons[0].key == "different"
@@ -151,16 +148,7 @@ def test_landmarks_do_not_make_a_map_of_unrelated_images(hard, seed):
 @pytest.fixture(scope="module")
 def easy():
     """A pair that the search finds, too."""
-    images = []
-    for matrix, seed in ((MATRIX, 60), (np.eye(3), 80)):
-        rows, cols = np.indices(SHAPE)
-        points = np.column_stack([cols.ravel(), rows.ravel()]).astype(float)
-        there = apply_matrix(matrix, points)
-        total = sum(smooth(there, size, 5 + k) for k, size in enumerate((4.0, 12.0, 40.0, 120.0)))
-        values = 300 * np.exp(total.reshape(SHAPE))
-        values += np.random.default_rng(seed).normal(0, 1, SHAPE) * np.sqrt(9 + 0.1 * values)
-        images.append(np.rint(values).astype(np.uint16))
-    return images
+    return render(MATRIX, SHAPE, gain=1.3), render(np.eye(3), SHAPE)
 
 
 def test_where_landmarks_mislead_the_search_goes_on_and_the_pair_is_suspect(easy):

@@ -19,10 +19,7 @@ from unglow.pages.report.report import read_model
 from unglow.pages.report.thumbnails import pack_pictures
 from unglow.results import verdict
 from unglow.results.marker_rows import SlideEntry
-from unglow.results.slide_files import (
-    CycleState,
-    SlideRecord,
-)
+from unglow.results.slide_files import CycleState, SlideRecord
 from unglow.results.summary import rows, table, texts, write_summary
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import Places

@@ -6,7 +6,6 @@ import csv
 import multiprocessing
 from datetime import UTC, datetime
 
-import numpy as np
 import pytest
 
 from unglow.core.errors import InputError
@@ -209,15 +208,3 @@ def test_processes_that_decide_at_once_lose_nothing(pair):
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
     made = read_decisions(pair / "review.csv")
     assert sorted(one.x for one in made) == [100.0 * k for k in range(1, 40)]
-
-
-def test_many_decisions_on_a_long_list(pair):
-    rng = np.random.default_rng(3)
-    points = rng.uniform(0, 5000, (5000, 2)).round(3)
-    points = points[np.argsort(points[:, 1])]
-    candidates(pair / "candidates.csv", points)
-    changes = [change(n, *xy) for n, xy in enumerate(points.tolist(), 1)]
-    assert len(list_decisions(decided(pair, *changes))) == 5000
-    candidates(pair / "candidates.csv", points + 0.25)
-    review = Review.read(pair / "review.csv", pair / "candidates.csv")
-    assert [row for row in review.rows if row is None] == []

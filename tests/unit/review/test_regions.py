@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -195,17 +195,10 @@ def test_features_of_a_file_without_ids_keep_apart(tmp_path):
 
 def test_many_writers_lose_nothing(tmp_path):
     path = tmp_path / "regions.geojson"
-    threads = [
-        threading.Thread(target=change_regions, args=(path, [feature(id=f"region-{k}")]))
-        for k in range(24)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {f["id"] for f in read_collection(path)["features"]} == {
-        f"region-{k}" for k in range(24)
-    }
+    names = {f"region-{k}" for k in range(24)}
+    with ThreadPoolExecutor(24) as pool:
+        list(pool.map(lambda name: change_regions(path, [feature(id=name)]), names))
+    assert {f["id"] for f in read_collection(path)["features"]} == names
 
 
 def test_drawn_regions_go_where_the_workflow_reads_them(tmp_path):

@@ -11,14 +11,7 @@ from unglow.core.windows import Window, grid
 from unglow.memory import SEGMENT
 from unglow.spoilt.outlines import make_features, report
 from unglow.spoilt.places import Places, SpoiltMask
-from unglow.spoilt.seams import (
-    MARGIN,
-    LineMeans,
-    Seam,
-    Seams,
-    find_seams,
-    sum_lines,
-)
+from unglow.spoilt.seams import MARGIN, LineMeans, Seam, Seams, find_seams, sum_lines
 
 from .scenes import EXPECTED, SIDE, Scene, scene
 

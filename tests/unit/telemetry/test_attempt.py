@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from running_jobs import wait_for
 
 from unglow.core import process
 from unglow.core.process import OpenFiles, boot_id, read_start_ticks
@@ -199,14 +200,6 @@ def test_each_end_has_its_word_and_its_sentence(work, body, outcome, number, rem
     assert record(work)["outcome"] == outcome
 
 
-def test_more_than_the_limit_allows_is_memory_with_a_command_that_gives_more(work):
-    said, lines = work.run("import numpy as np; job.limit_memory(); np.ones(900_000_000, 'u1')")
-    end = lines[-1]
-    assert (end["outcome"], end["needed_mb"]) == ("memory", 950)
-    assert end["remedy"] == f"{COMMAND} --set-resources align:mem_mb=950"
-    assert end["message"] in said
-
-
 def test_a_job_over_its_time_gets_a_longer_one(work):
     _, lines = work.run("while True: pass", minutes=0.008)
     end = lines[-1]
@@ -345,14 +338,6 @@ def test_a_full_disk_under_telemetry_costs_nothing_but_a_sentence(work):
     assert "No space left on device" in log
 
 
-def until(seen, seconds=300.0):
-    deadline = time.monotonic() + seconds
-    while not (value := seen()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return value
-
-
 HOLD = """
 import mmap, os, subprocess, sys, threading, time
 held = b"1" * int(sys.argv[1]) * 1_000_000
@@ -376,7 +361,7 @@ def family():
 
 
 def test_a_sample_sums_over_the_tree_and_so_does_the_peak(family):
-    until(lambda: Sampler(family.pid).sample().runnable == 0)
+    wait_for(lambda: Sampler(family.pid).sample().runnable == 0)
     taken = Sampler(family.pid).sample()
     assert (taken.processes, taken.threads) == (3, 3)
     assert 250 < taken.rss_mb < 330
@@ -424,7 +409,7 @@ for _ in range(3):
     threading.Thread(target=lambda: [zlib.crc32(data) for _ in range(9999)]).start()
 """
     busy = subprocess.Popen([sys.executable, "-c", code])
-    until(lambda: Sampler(busy.pid).sample().runnable == 3)
+    wait_for(lambda: Sampler(busy.pid).sample().runnable == 3)
     busy.kill()
     busy.wait()
 
@@ -463,13 +448,13 @@ sys.stdin.readline()
 """
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as parent:
         sampler = Sampler(parent.pid)
-        until(lambda: sampler.sample().cpu_s >= 0.4)
+        wait_for(lambda: sampler.sample().cpu_s >= 0.4)
         seen = []
         for processes in (2, 1):  # until its parent waits, it is a zombie
             parent.stdin.write(b"\n")
             parent.stdin.flush()
             seen += [sampler.sample() for _ in range(20)]
-            until(lambda count=processes: sampler.sample().processes == count)
+            wait_for(lambda count=processes: sampler.sample().processes == count)
             seen.append(sampler.sample())
         assert min(one.cpu_s for one in seen) >= 0.4
         assert all(a.cpu_s <= b.cpu_s and a.read <= b.read for a, b in itertools.pairwise(seen))
@@ -482,21 +467,6 @@ def test_of_a_process_that_is_gone_there_are_no_figures():
     assert taken == Sample(available_mb=taken.available_mb)
 
 
-def test_processor_time_and_bytes_of_children_count():
-    sampler = Sampler(os.getpid())
-    before = sampler.sample()
-    code = "import sys; x = sum(range(6_000_000)); sys.stdin.read()"
-    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
-    until(lambda: sampler.sample().cpu_s >= before.cpu_s + 0.1)
-    during = sampler.sample()
-    assert during.processes == before.processes + 1
-    assert during.read > before.read
-    child.communicate(b"")
-    after = sampler.sample()
-    assert after.processes == before.processes
-    assert after.cpu_s >= during.cpu_s
-
-
 def test_a_child_of_another_thread_is_seen_within_a_second_and_stays():
     code = """
 import subprocess, sys, threading
@@ -505,7 +475,7 @@ threading.Thread(target=run).start()
 """
     parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
     sampler = Sampler(parent.pid)
-    until(lambda: sampler.sample().processes == 2)
+    wait_for(lambda: sampler.sample().processes == 2)
     assert [sampler.sample().processes for _ in range(3)] == [2, 2, 2]
     parent.communicate(b"")
 
@@ -526,6 +496,6 @@ while sys.stdin.readline():
         for processes in (2, 1) * 5:
             parent.stdin.write(b"\n")
             parent.stdin.flush()
-            until(lambda count=processes: sampler.sample().processes == count)
+            wait_for(lambda count=processes: sampler.sample().processes == count)
         assert len(list(Path("/proc/self/fd").iterdir())) == held
         parent.stdin.close()

@@ -4,20 +4,13 @@ import json
 import os
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from made_telemetry import BOOT, WALL, Made, end, job, many, sample, state
+from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 
 from unglow.core import process
 from unglow.pages.report.page_model import compute_curve
 from unglow.telemetry.reading.follower import Follower
-from unglow.telemetry.reading.history import (
-    UNRECORDED,
-    History,
-    follow,
-    sum_declared,
-    sum_memory,
-)
+from unglow.telemetry.reading.history import UNRECORDED, History, follow, sum_declared, sum_memory
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.time_left import time_left
@@ -271,12 +264,6 @@ def test_time_is_split_into_computing_moving_and_waiting(made):
     assert split(run.attempts[0]) == Split(computing=2.25, moving=2.0, waiting=2.75)
 
 
-def test_without_samples_time_is_split_by_the_processor_alone(made):
-    made.attempt("plan", 0, end(6.0, cpu_s=2.0, read=500_200))
-    (run,) = history(made).runs
-    assert split(run.attempts[0]) == Split(computing=2.0, moving=0.0, waiting=4.0)
-
-
 def test_a_row_for_each_rule(made):
     made.run(DONE)
     made.attempt("ingest_post", 0, end(2.0, peak_mb=100, cpu_s=1.0, read=3e6, written=1e6))
@@ -453,19 +440,6 @@ def test_what_is_gone_without_a_word_was_killed_however_often_it_is_looked_at(ma
         (read,) = follow(follower, machine).runs
         assert read.outcome == "killed"
         assert sorted(a.outcome for a in read.attempts) == ["killed", "node_lost"]
-
-
-@pytest.mark.slow
-def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):
-    made = many(tmp_path / "results")
-    (run,) = history(made).runs
-    assert len(run.attempts) == 1011
-    assert len(run.rows) == 8
-    assert sum(row.attempts for row in group_by_rule(run.attempts)) == 1011
-    t, mb = sum_memory(run.attempts)
-    assert np.all(np.diff(t) >= 0)
-    assert mb[-1] == pytest.approx(0, abs=1e-6)
-    assert incidents(History((run,)), made.results) == []  # each was tried again
 
 
 def test_a_run_that_makes_its_own_report_says_how_it_ends(made, proc_with):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -56,11 +57,8 @@ def test_lines_of_two_writers_never_mix(file, messages):
         for n in range(200):
             one.write({"name": name, "n": n, "text": text})
 
-    threads = [threading.Thread(target=many, args=pair) for pair in ((file, "a"), (other, "b"))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(many, (file, other), "ab"))
     found = read(file.path)
     assert [e["n"] for e in found if e["name"] == "a"] == list(range(200))
     assert [e["n"] for e in found if e["name"] == "b"] == list(range(200))

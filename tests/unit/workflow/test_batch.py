@@ -31,12 +31,7 @@ from unglow.workflow import job_params, stage_memory
 from unglow.workflow.batch import Batch
 from unglow.workflow.header_cache import CACHE, channel_of
 from unglow.workflow.job_resources import demand_of, mem_mb
-from unglow.workflow.planned_jobs import (
-    main_method,
-    manual_gain,
-    scale_methods,
-    written_methods,
-)
+from unglow.workflow.planned_jobs import main_method, manual_gain, scale_methods, written_methods
 
 GREY = {"shape": (96, 80), "dtype": np.uint8}
 

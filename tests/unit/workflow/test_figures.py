@@ -15,11 +15,7 @@ from unglow.core.errors import StoreError
 from unglow.core.windows import Window
 from unglow.figures.difference import mask_spoilt
 from unglow.figures.drawing import draw_figures
-from unglow.figures.figure_inputs import (
-    Differences,
-    FigureInputs,
-    draw_refusal,
-)
+from unglow.figures.figure_inputs import Differences, FigureInputs, draw_refusal
 from unglow.figures.registration import _details
 from unglow.figures.style import save_png
 from unglow.images.artefacts import SavedPlace

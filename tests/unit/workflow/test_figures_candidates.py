@@ -10,11 +10,7 @@ from unglow.core.windows import Window
 from unglow.figures import candidate_checks
 from unglow.figures.candidate_checks import draw_gallery
 from unglow.figures.drawing import draw_figures
-from unglow.figures.figure_inputs import (
-    Differences,
-    FigureInputs,
-    draw_refusal,
-)
+from unglow.figures.figure_inputs import Differences, FigureInputs, draw_refusal
 from unglow.figures.style import save_png
 from unglow.images.detection_results import Candidates, SearchCounts
 from unglow.photometry.difference_histogram import DifferenceHistogram

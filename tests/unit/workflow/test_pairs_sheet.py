@@ -218,47 +218,6 @@ def test_a_written_sheet_is_read_back(base):
     ]
 
 
-ODD = (
-    "\u00a0",
-    "\u2028",
-    "\u2003",
-    "\x85",
-    "\x1c",
-    "\ufeff",
-    "~",
-    "~nouser",
-    "#",
-    "=",
-    '"',
-    "'",
-    "\t",
-    " ",
-)
-
-
-@pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("place", ["{}raw/{}", "raw{}/{}", "raw/{}{}"])
-def test_odd_names_are_read_back(base, odd, place):
-    images = [base / place.format(odd, name) for name in ("a_pre.tif", "a_post.tif")]
-    images[0].parent.mkdir(exist_ok=True)
-    for image in images:
-        image.write_bytes(b"II*\0")
-    path = base / "odd.tsv"
-    write_text(path, sheet_text([Pair("S", "D", *images)], base))
-    (again,) = read_sheet(path, base=base).pairs
-    assert (again.pre, again.post) == tuple(images)
-
-
-@pytest.mark.parametrize("odd", ["\n", "\r", "\r\n", "\udce9"])
-@pytest.mark.parametrize("place", ["{}raw/{}", "raw/{}{}"])
-def test_a_sheet_that_could_not_be_read_back_is_refused(base, odd, place):
-    images = [base / place.format(odd, name) for name in ("a_pre.tif", "a_post.tif")]
-    with pytest.raises(InputError) as refused:
-        sheet_text([Pair("S", "D", *images)], base)
-    assert "a_pre.tif" in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
 def test_columns_of_groups_are_kept_as_they_are_written(base):
     path = sheet(
         base,
@@ -289,36 +248,37 @@ def test_the_schema_is_sound_and_says_what_the_code_says(project):
     assert set(rules["properties"]["sample"]["not"]["enum"]) == RESERVED
 
 
+ODD = ["\u00a0", "\u2028", "\u2003", "\x85", "\x1c", "\ufeff", *"~#=\"'\t ,", "~nouser"]
+
+
+@pytest.mark.parametrize("place", ["{}raw/{}", "raw{}/{}", "raw/{}{}"])
 @pytest.mark.parametrize(
-    ("start", "writable"),
-    [
-        *(("a\nb", False), ("a\rb", False), ("\u2028a", True), ("\u00a0a", True)),
-        *(("\x1ca", True), ("\udcffa", False), (" a", True), ("\ufeffa", True)),
-        *(("a\u00a0b", True), ("a\tb", True), ('"a"', True), ("#a", True), ("a,b", True)),
-    ],
+    ("odd", "writable"),
+    [*((odd, True) for odd in ODD), *((odd, False) for odd in ("\n", "\r", "\r\n", "\udce9"))],
 )
-def test_a_sheet_is_written_only_if_it_reads_back_as_the_same_pairs(base, start, writable):
-    images = [base / f"{start}_{role}.tif" for role in ("pre", "post")]
+def test_a_sheet_is_written_only_if_it_reads_back_as_the_same_pairs(base, place, odd, writable):
+    images = [base / place.format(odd, name) for name in ("a_pre.tif", "a_post.tif")]
+    images[0].parent.mkdir(exist_ok=True)
     for image in images:
         image.write_bytes(b"II*\0")
     pair, good = Pair("S", "D", *images), Pair("T", "D", base / "a.tif", base / "b.tif")
     problems = find_unwritable([pair, good], base)
     assert [problem.paths for problem in problems] == ([] if writable else [tuple(images)])
     if writable:
-        (again, _) = read_sheet(sheet(base, sheet_text([pair, good], base)), base=base).pairs
+        write_text(base / "odd.tsv", sheet_text([pair, good], base))
+        (again, _) = read_sheet(base / "odd.tsv", base=base).pairs
         assert (again.pre, again.post) == tuple(images)
     else:
-        with pytest.raises(InputError):
+        with pytest.raises(InputError) as refused:
             sheet_text([pair, good], base)
+        assert "a_pre.tif" in str(refused.value)
+        assert "\n" not in str(refused.value)
 
 
 def test_sentences_about_long_cells_and_many_lines_stay_short(tmp_path):
     path = tmp_path / "samples.tsv"
     head = "sample\tdye\tpre\tpost\n"
-    for text in (
-        f"{head}a\tD\t{'x' * 9000}\tb.tif\n",
-        f"{head}a\tD\ta.tif\tb.tif\t{'x' * 9000}\n",
-    ):
+    for text in (f"{head}a\tD\t{'x' * 9000}\tb.tif\n", f"{head}a\tD\ta.tif\tb.tif\t{'x' * 9000}\n"):
         path.write_text(text)
         with pytest.raises(InputError) as error:
             read_sheet(path, base=tmp_path)

@@ -19,13 +19,7 @@ from unglow.core.machine import (
 from unglow.jobs.snakemake_command import set_options, snakemake_words
 from unglow.memory import Demand
 from unglow.workflow.forecast import Throughput
-from unglow.workflow.preflight import (
-    Level,
-    check,
-    compare_settings,
-    describe_refusal,
-    worst,
-)
+from unglow.workflow.preflight import Level, check, compare_settings, describe_refusal, worst
 from unglow.workflow.schedule import Capacity, Job
 
 # 100 MB, and 200 more for each of at most two blocks in flight.

@@ -20,11 +20,7 @@ from unglow.results import multiqc
 from unglow.telemetry.jsonl import identity
 from unglow.transform import Transform
 from unglow.transform.displacement import save as save_field
-from unglow.workflow.verify import (
-    check_pair,
-    list_contents,
-    pair_directories,
-)
+from unglow.workflow.verify import check_pair, list_contents, pair_directories
 
 
 def make_store(path, value, **attributes):

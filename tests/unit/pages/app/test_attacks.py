@@ -10,9 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
+from running_jobs import wait_for
 from seeing_app import SeenApp, photos
 
 from unglow.core.errors import InputError
@@ -244,13 +244,6 @@ def test_a_pipe_in_the_place_of_what_a_run_prints_is_named(seen, work, stand_in)
     os.mkfifo(log)
     status, said = seen.send("run", {"version": seen.version})
     assert (status, str(log) in said["error"]) == (400, True)
-
-
-def wait_for(condition, seconds=60):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def test_a_run_has_a_session_of_its_own_and_a_second_one_is_refused(work, stand_in):

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -110,12 +110,8 @@ def test_two_browsers_and_two_servers_at_once_lose_nothing(shown, work):
                 change = {"id": r["id"], "x": r["x"], "y": r["y"], "decision": "accepted"}
                 assert server.send(PAIR + "review", {"changes": [change]})[0] == 200
 
-        parts = [(server, rows[k::4]) for k, server in enumerate((shown, other, shown, other))]
-        threads = [threading.Thread(target=decide, args=part) for part in parts]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(decide, (shown, other) * 2, (rows[k::4] for k in range(4))))
         answer = other.json(PAIR + "review.json")
     assert sorted(d["id"] for d in answer["decisions"]) == [r["id"] for r in rows]
     assert shown.json(PAIR + "review.json") == answer
