@@ -41,8 +41,8 @@ _INTERPOLATED = 1e-4
 _FEW_LEVELS = 64
 # Where pre is at its darkest level, post may be darker than at the next level by this many times
 # what noise makes of 45 % of the px, and by this many bins: in this share of the px at most, where
-# the next level has as many as tell.
-_NOISE_TAIL, _TAIL, _BINS, _MOST_LOST, _TELL = 2, 0.05, 2, 0.003, 200
+# the next level has enough of them.
+_NOISE_TAIL, _TAIL, _BINS, _MOST_LOST, _ENOUGH = 2, 0.05, 2, 0.003, 200
 _SAME_NOISE = "They have the same noise px by px, which two exposures never have."
 
 
@@ -78,7 +78,7 @@ def level_warnings(stats: JointStatistics) -> list[str]:
     """
     first = int(np.flatnonzero(stats.joint.sum(axis=1)).min(initial=len(stats.joint) - 2))
     darkest, after = stats.joint[first], stats.joint[min(first + 1, len(stats.joint) - 1)]
-    if after.sum() < _TELL:
+    if after.sum() < _ENOUGH:
         return []
     bins = np.arange(len(after), dtype=np.float64)
     low, middle = (int(_quantile(bins, after, q)) for q in (_TAIL, 0.5))
