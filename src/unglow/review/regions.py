@@ -17,7 +17,6 @@ from unglow.core.errors import InputError
 from unglow.core.files import lock_file, open_file, read_file, replace_file, write_text
 from unglow.core.printable import shorten
 from unglow.core.windows import Window
-from unglow.review import REGIONS
 from unglow.review.polygons import Polygon, Region, Regions
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ MOST_POINTS = 300_000
 """Lists and objects in a file, so that it takes no more memory than a job has declared."""
 MOST_VERTICES = 100_000
 """In a file; an outline drawn by hand has some hundred."""
-NAME = REGIONS
 EXCLUDE, ANALYSE = "exclude", "analyse"
 _CLASSES = {
     **dict.fromkeys(("exclude", "ignore", "ignore*"), EXCLUDE),
