@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from unglow.pages.report.live_answers import Part
     from unglow.pages.report.live_server import Server
     from unglow.pages.report.live_site import Site, Source
+    from unglow.pages.viewer.site import Viewer
 
 
 _PAGE = """\
@@ -178,8 +179,9 @@ def run_view(arguments: argparse.Namespace) -> int:
 
     results, pair = place_of(arguments.place)
     site = Site([results], {NAME: Viewer})
-    Viewer(site.sources[0]).check_images()
-    page = f"0/{NAME}/" + ("" if pair is None else _hash(results, pair))
+    viewer = Viewer(site.sources[0])
+    viewer.check_images()
+    page = f"0/{NAME}/" + ("" if pair is None else _hash(viewer, pair))
     open_browser = browser_opener(is_wanted=not arguments.no_browser)
     serve(site, arguments.port, page=page, open_browser=open_browser)
     return 0
@@ -197,12 +199,9 @@ def _write_static(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _hash(results: Path, directory: Path) -> str:
+def _hash(viewer: Viewer, directory: Path) -> str:
     """Return the part of the address that opens a pair."""
-    from unglow.pages.report.live_site import Source  # imports numpy
-    from unglow.pages.viewer.site import Viewer
-
-    pairs = Viewer(Source(results, "")).pairs()
+    pairs = viewer.pairs()
     wanted = resolve_links(directory)
     places = {resolve_links(pair.directory): pair for pair in pairs.values()}
     found = places.get(wanted)

@@ -20,13 +20,23 @@ from unglow.core.printable import say, show_progress, warn
 from unglow.images.pair_plan import ROLES, Plan
 from unglow.images.raw_file import fingerprint
 from unglow.images.raw_header import is_ome_zarr
+from unglow.jobs.attempt_lock import leftovers, remove, size_mb
+from unglow.jobs.resume import refuse_if_at_work
 from unglow.jobs.run_records import last_run, same_place
 from unglow.results.slide_files import SlideRecord
 from unglow.telemetry.jsonl import mapping
 from unglow.wings import SLIDES
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored
-from unglow.workflow.verify import Defect
+from unglow.workflow.verify import (
+    Defect,
+    check_pair,
+    check_run,
+    count_covered,
+    is_of_report,
+    is_slide,
+    pair_directories,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -122,8 +132,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the problems; return 1 if there are any."""
-    from unglow.jobs.resume import refuse_if_at_work
-
     results = existing(arguments.results)
     before = last_run(results)
     problems = list(_problems(results))
@@ -151,8 +159,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _next_step(results: Path, removed: set[Path]) -> str:
     """Say what makes again what was removed; a run that has something to do writes the report."""
-    from unglow.workflow.verify import is_of_report  # imports numpy
-
     if all(is_of_report(path, results) for path in removed):
         return f"Run `unglow report{quote_directory(results)}`: it writes the report again."
     return "Run the workflow again: it makes what was removed."
@@ -170,12 +176,6 @@ def _remove(path: Path) -> None:
 
 
 def _problems(results: Path) -> Iterator[Defect]:
-    from unglow.workflow.verify import (  # imports numpy
-        check_pair,
-        check_run,
-        pair_directories,
-    )
-
     pairs = pair_directories(results)
     wrong: set[Path] = set()
     yield from check_run(results)
@@ -191,8 +191,6 @@ def _problems(results: Path) -> Iterator[Defect]:
 
 def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterator[Defect]:
     """Yield a problem for each raw image that is another one now."""
-    from unglow.workflow.verify import is_slide
-
     try:
         batch = batch_of(results)
     except UnglowError as error:
@@ -213,8 +211,6 @@ def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterat
 
 def _all_is_well(results: Path) -> list[str]:
     """Say in lines what was compared and what was not."""
-    from unglow.workflow.verify import count_covered  # imports numpy
-
     checked, others = count_covered(results)
     lines = [f"No problems found: {checked} files are as they were written."]
     if not checked:
@@ -229,8 +225,6 @@ def _all_is_well(results: Path) -> list[str]:
 
 def _leftovers(results: Path) -> bool:
     """Report what was left behind; return whether there was anything."""
-    from unglow.jobs.attempt_lock import leftovers  # only here
-
     left = leftovers(results)
     if left:
         say(
@@ -257,9 +251,6 @@ def add_arguments_clean(parser: argparse.ArgumentParser) -> None:
 
 def run_clean(arguments: argparse.Namespace) -> int:
     """Remove, and print what; return 1 if something could not be removed."""
-    from unglow.jobs.attempt_lock import leftovers, remove, size_mb  # only here
-    from unglow.jobs.resume import refuse_if_at_work
-
     results = results_of(arguments.directory)
     paths = leftovers(results)
     if paths and not arguments.dry_run:

@@ -21,7 +21,6 @@ from unglow.core.errors import InputError
 from unglow.core.files import limit_lines, lock_file, open_text, write_text
 from unglow.core.printable import escape_formula, unescape_formula
 from unglow.images.detection_results import read_candidates
-from unglow.review import REVIEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +69,6 @@ def nearest(
     return partners
 
 
-NAME = REVIEW
 DECISIONS = ("accepted", "rejected", "unsure")
 LONGEST_NOTE = 10_000
 """Characters: readers of CSV refuse a cell from some 130 000 on."""

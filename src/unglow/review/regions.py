@@ -17,11 +17,10 @@ from unglow.core.errors import InputError
 from unglow.core.files import lock_file, open_file, read_file, replace_file, write_text
 from unglow.core.printable import shorten
 from unglow.core.windows import Window
-from unglow.review import REGIONS
 from unglow.review.polygons import Polygon, Region, Regions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
     from typing import TypeAlias
 
@@ -35,7 +34,6 @@ MOST_POINTS = 300_000
 """Lists and objects in a file, so that it takes no more memory than a job has declared."""
 MOST_VERTICES = 100_000
 """In a file; an outline drawn by hand has some hundred."""
-NAME = REGIONS
 EXCLUDE, ANALYSE = "exclude", "analyse"
 _CLASSES = {
     **dict.fromkeys(("exclude", "ignore", "ignore*"), EXCLUDE),
@@ -197,63 +195,6 @@ def write_collection(path: Path, collection: Mapping[str, Any]) -> None:
     write_text(path, text)
 
 
-def change_features(
-    path: Path,
-    put: Iterable[Mapping[str, Any]],
-    delete: Collection[str] = (),
-    *,
-    first: Path | None = None,
-) -> dict[str, Any]:
-    """Put features into a file and delete others: what others have changed meanwhile stays.
-
-    Parameters
-    ----------
-    path
-        A file of polygons, made if there is none.
-    put
-        Features, each in the place of that with its ``id``; without one it gets one.
-    delete
-        ``id`` of features.
-    first
-        Start content where there is no such file yet.
-
-    Returns
-    -------
-    The collection as it is now.
-
-    Raises
-    ------
-    InputError
-        A feature is none, or the file is damaged; then nothing is changed.
-    UnglowError
-        It cannot be written.
-    """
-    new = [_check_new(number, feature) for number, feature in enumerate(put, 1)]
-    with lock_file(path):
-        before = read_collection(path, first)
-        features = {feature["id"]: feature for feature in before["features"]}
-        features |= {feature["id"]: feature for feature in new}
-        for name in delete:
-            features.pop(name, None)
-        collection = {**before, "features": [*features.values()]}
-        if collection != before:
-            write_collection(path, collection)
-    return collection
-
-
-def _check_new(number: int, feature: Any) -> dict[str, Any]:
-    where = f"feature {number}"
-    check_feature(where, feature)
-    polygons_of(where, feature)
-    try:
-        json.dumps(feature, allow_nan=False)
-    except (RecursionError, ValueError) as error:
-        raise InputError(f"{where} holds numbers that JSON has not; {_REMEDY}") from error
-    given = feature.get("id")
-    name = given if isinstance(given, str) and given else str(uuid.uuid4())
-    return {**feature, "id": name}
-
-
 def kind_of(feature: Mapping[str, Any]) -> str | None:
     """Return `EXCLUDE` or `ANALYSE` by the class of a feature; None for any other."""
     return _CLASSES.get(class_of(feature).strip().lower())
@@ -332,9 +273,31 @@ def change_regions(
     first: Path | None = None,
     shape: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """Change a file of regions as `unglow.review.regions.change_features` does.
+    """Put regions into a file and delete others: what others have changed meanwhile stays.
 
-    Raises `InputError` also if something to put is not a region of post, of ``shape``.
+    Parameters
+    ----------
+    path
+        A file of regions, made if there is none.
+    put
+        Features, each in the place of that with its ``id``; without one it gets one.
+    delete
+        ``id`` of features.
+    first
+        Start content where there is no such file yet.
+    shape
+        Rows and columns of post: each region to put has to touch it.
+
+    Returns
+    -------
+    The collection as it is now.
+
+    Raises
+    ------
+    InputError
+        A feature is no region, or the file is damaged; then nothing is changed.
+    UnglowError
+        It cannot be written.
     """
     for number, feature in enumerate(put, 1):
         check_feature(f"feature {number}", feature)
@@ -344,7 +307,28 @@ def change_regions(
                 f"'{EXCLUDE}' or '{ANALYSE}'."
             )
     regions_of(path, put, shape)
-    return change_features(path, put, delete, first=first)
+    new = [_name_new(number, feature) for number, feature in enumerate(put, 1)]
+    with lock_file(path):
+        before = read_collection(path, first)
+        features = {feature["id"]: feature for feature in before["features"]}
+        features |= {feature["id"]: feature for feature in new}
+        for name in delete:
+            features.pop(name, None)
+        collection = {**before, "features": [*features.values()]}
+        if collection != before:
+            write_collection(path, collection)
+    return collection
+
+
+def _name_new(number: int, feature: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a feature with an ``id``; InputError for numbers that JSON has not."""
+    try:
+        json.dumps(feature, allow_nan=False)
+    except (RecursionError, ValueError) as error:
+        raise InputError(f"feature {number} holds numbers that JSON has not; {_REMEDY}") from error
+    given = feature.get("id")
+    name = given if isinstance(given, str) and given else str(uuid.uuid4())
+    return {**feature, "id": name}
 
 
 def use_regions(drawn: Path, used: Path) -> Path | None:
@@ -362,7 +346,7 @@ def use_regions(drawn: Path, used: Path) -> Path | None:
     with lock_file(used):
         if used.is_file():
             before = read_file(used)
-            if not _has_features(used, collection):
+            if not has_features(used, collection):
                 kept = keep_previous(used, before)
         write_collection(used, collection)
     return kept
@@ -376,7 +360,8 @@ def keep_previous(path: Path, content: bytes) -> Path:
     return kept
 
 
-def _has_features(path: Path, collection: Mapping[str, Any]) -> bool:
+def has_features(path: Path, collection: Mapping[str, Any]) -> bool:
+    """Return whether a file holds the features of a collection; not if it cannot be read."""
     try:
         return read_collection(path) == collection
     except InputError:

@@ -60,18 +60,16 @@ class LineFile:
     Parameters
     ----------
     path
-        The file; it and its directory are made. None for no file at all.
+        The file; it and its directory are made.
     warn
         Called once with a sentence, if something cannot be written.
     """
 
-    def __init__(self, path: Path | None, warn: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
         self.path = path
         self._warn: Callable[[str], None] | None = warn
         self._torn = False
         self._descriptor: int | None = None
-        if path is None:
-            return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, _FLAGS, MODE)

@@ -66,8 +66,9 @@ class SlurmWatch:
         These are states of those that have `find_ended`, once two looks in a row have said so, and
         warnings about those that `explain_hopeless` finds, each of them once.
         """
-        listed = _queue() if job_ids else None
-        if listed is None:
+        try:
+            listed = slurm_queue(_PATIENCE_S) if job_ids else {}
+        except NoAnswerError:
             return {}, []
         states = find_ended(job_ids, listed, self._seen)
         self._seen.update(listed)
@@ -110,14 +111,6 @@ def explain_hopeless(job_ids: Sequence[str], listed: Mapping[str, QueuedJob]) ->
         for job_id, job in waiting.items()
         if job.state == "PENDING" and job.reason in _REMEDIES
     }
-
-
-def _queue() -> dict[str, QueuedJob] | None:
-    """Return the queue; None if Slurm does not answer."""
-    try:
-        return slurm_queue(_PATIENCE_S)
-    except NoAnswerError:
-        return None
 
 
 NEXT_MAJOR = 10

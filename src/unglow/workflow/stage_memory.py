@@ -260,10 +260,10 @@ def export(layout: StoreLayout, *, computed: bool = False) -> Demand:
     return Demand(libraries_mb("export"), 0.0, fixed=copies * band / MB + SLACK)
 
 
-def store_disk_mb(layout: StoreLayout, dtype: str | None = None) -> int:
+def store_disk_mb(layout: StoreLayout) -> int:
     """Return an upper bound, MB, for a store with its pyramid: incompressible pixels."""
     pixels = layout.shape[0] * layout.shape[1] * 4 / 3
-    return math.ceil(pixels * np.dtype(dtype or layout.dtype).itemsize / MB * 1.02 + 1)
+    return math.ceil(pixels * layout.itemsize / MB * 1.02 + 1)
 
 
 def candidates_disk_mb(layout: StoreLayout) -> int:

@@ -6,11 +6,10 @@ One file or store is read at a time, block by block, so memory does not grow wit
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unglow.core import digests
 from unglow.core.digests import Published
@@ -198,9 +197,10 @@ def check_store(store: Path) -> Iterator[Defect]:
 def check_channels(store: Path) -> Iterator[Defect]:
     """Yield what is wrong with a store of many channels: shards that are not as they were."""
     root = store / DOCUMENT
-    published = _look_up(_json(root), "attributes", "unglow", "digest")
-    if published is None:  # of a refused slide, or missing: its own digest shows it
-        return
+    try:
+        published = read_json(root)["attributes"]["unglow"]["digest"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return  # of a refused slide, damaged or missing: its own digest shows it
     channels: dict[str, dict[str, str]] = {}
     for shard in store.glob("*/c/*/*/*"):
         level, c, channel, row, col = shard.relative_to(store).parts
@@ -227,20 +227,6 @@ def find_stale(published: Published) -> Iterator[Defect]:
                     f"{made} was made from another {path} than the one that is there now; {_AGAIN}",
                     job.files,
                 )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        content = read_json(path)
-        return content if isinstance(content, dict) else {}
-    return {}
-
-
-def _look_up(content: Any, *keys: Any) -> Any:
-    """Return what nested objects hold under keys; None if something on the way is no object."""
-    for key in keys:
-        content = content.get(key) if isinstance(content, dict) else None
-    return content
 
 
 def check_file(path: Path, published: Published, again: str = _AGAIN) -> Defect | None:

@@ -14,7 +14,6 @@ from unglow.core.windows import Window, grid
 from unglow.review.polygons import Polygon, mask_over
 from unglow.review.regions import (
     MOST_BYTES,
-    change_features,
     change_regions,
     read_collection,
     read_regions,
@@ -190,7 +189,7 @@ def test_features_of_a_file_without_ids_keep_apart(tmp_path):
         tmp_path, [{**feature(), "id": 7}, {**feature(), "id": "7"}, {**feature(), "id": ""}]
     )
     assert [f["id"] for f in read_collection(path)["features"]] == ["7", "7-again", "feature-3"]
-    assert len(change_features(path, [], ["7"])["features"]) == 2
+    assert len(change_regions(path, [], ["7"])["features"]) == 2
 
 
 def test_many_writers_lose_nothing(tmp_path):

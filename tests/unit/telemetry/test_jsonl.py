@@ -93,11 +93,6 @@ def test_a_full_disk_is_reported_once_and_a_torn_line_spoils_no_other(file, mess
     ]
 
 
-def test_without_a_path_there_is_no_file(messages):
-    LineFile(None, messages.append).write({"x": 1})
-    assert not messages
-
-
 # ------------------------------------------------------------------------------------------- steps
 
 

@@ -222,7 +222,7 @@ def test_a_search_finds_the_section_first_and_reads_ahead_of_its_tiles(shape, be
 def test_the_disk_of_stores_and_lists():
     large, low = plan_layout((30000, 25000), "uint8"), plan_layout((700, 90000), "uint16")
     assert stage_memory.store_disk_mb(large) == 1021
-    assert stage_memory.store_disk_mb(large, "float32") == 4081
+    assert stage_memory.store_disk_mb(plan_layout((30000, 25000), "float32")) == 4081
     assert stage_memory.store_disk_mb(low) == 173
     assert stage_memory.candidates_disk_mb(large) == 237
     assert stage_memory.candidates_disk_mb(plan_layout((9000, 150), "uint8")) == 32

@@ -20,7 +20,6 @@ from unglow.pages.app.images import (
 )
 from unglow.pages.app.settings_form import check_changes, form
 from unglow.pages.app.workplace import (
-    SHEET,
     ChangedError,
     Commands,
     Workplace,
@@ -31,6 +30,7 @@ from unglow.pages.app.workplace import (
 from unglow.pages.report.live_answers import JSON, Answer, parse_object
 from unglow.pages.report.report import to_json
 from unglow.pages.viewer.served_files import NoAddressError, answer_page, answer_problem
+from unglow.workflow.batch import SHEET
 from unglow.workflow.config import CONFIG, load, read_stored
 from unglow.workflow.samples.naming import stem_of
 from unglow.workflow.samples.pair import Discovery
@@ -218,14 +218,10 @@ class App:
 
     def _known(self) -> dict[tuple[str, str], Pair]:
         """Return the pairs of the sample sheet as it is."""
-        sheet = self._work.directory / SHEET
-        try:
-            found = (
-                read_sheet(sheet, base=self._work.directory).pairs if os.path.exists(sheet) else ()
-            )
-        except InputError:
-            found = ()
-        return {pair.key: pair for pair in found}
+        base = self._work.directory
+        with suppress(InputError):  # it is faulty, or there is none
+            return {pair.key: pair for pair in read_sheet(base / SHEET, base=base).pairs}
+        return {}
 
     def _preview(self, sent: Mapping[str, Any]) -> Any:
         pairs, problems = self._pairs_of(sent)

@@ -23,14 +23,14 @@ from unglow.core.files import lock_file, read_file, resolve_links, tail, write_t
 from unglow.core.machine import processors
 from unglow.core.printable import escape_controls, printable
 from unglow.core.workflow_files import COMMAND, OWN
-from unglow.images.raw_header import is_ome_zarr
 from unglow.jobs.run_records import end_jobs, find_running, finish_jobs
 from unglow.pages.app.settings_form import change_keys
 from unglow.review.regions import keep_previous
+from unglow.workflow.batch import SHEET
 from unglow.workflow.config import CONFIG, MOST_BYTES, load, read_stored
 from unglow.workflow.samples.discovery import discover
 from unglow.workflow.samples.naming import images_of
-from unglow.workflow.samples.raw_directory import describe_unread, listing_if_any
+from unglow.workflow.samples.raw_directory import describe_unread, folders_of, listing_if_any
 from unglow.workflow.samples.sheet import read_sheet
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from unglow.workflow.settings import Settings
 
 
-SHEET = Path("config") / "samples.tsv"
 _OWN = ("results", "config", "logs", "profiles")
 # Folders below one that is searched, and the most images and folders that are shown.
 _DEPTH, MOST_IMAGES, _MOST_FOLDERS = 3, 3000, 200
@@ -215,6 +214,10 @@ def _normal(path: Path) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
 
 
+def _folders(place: Path) -> list[Path]:
+    return folders_of(listing_if_any(place))
+
+
 def id_of(path: Path) -> str:
     """Return a name for a path in addresses, from which no path can be made."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:20]
@@ -224,16 +227,11 @@ def images_below(folder: Path, depth: int, most: int) -> list[Path]:
     """Return the images in a folder and in those up to a depth below, ``most`` at most."""
     entries = listing_if_any(folder)
     found = images_of(entries)
-    for entry in entries if depth else ():
+    for inside in folders_of(entries) if depth and len(found) < most else ():
         if len(found) >= most:
             break
-        if os.path.isdir(entry) and not is_ome_zarr(entry):
-            found += images_below(entry, depth - 1, most - len(found))
+        found += images_below(inside, depth - 1, most - len(found))
     return found[:most]
-
-
-def _folders(place: Path) -> list[Path]:
-    return [d for d in listing_if_any(place) if os.path.isdir(d) and not is_ome_zarr(d)]
 
 
 _PATIENCE_S = 900

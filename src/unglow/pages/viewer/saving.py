@@ -13,7 +13,7 @@ from unglow.pages.report.live_answers import parse_object
 from unglow.pages.viewer import hint_files
 from unglow.pages.viewer.raw_files import why_not_writable
 from unglow.pages.viewer.served_files import NoAddressError
-from unglow.review import decisions, regions
+from unglow.review import REGIONS, REVIEW
 from unglow.review.counts import ReviewCounts
 from unglow.review.decisions import Listed, Review, change_review
 from unglow.review.regions import change_regions, read_collection, use_regions
@@ -54,7 +54,7 @@ class UserAnnotations:
         """Why nothing can be saved next to the results; empty if it can."""
         if self.pair.is_slide:
             return "For a slide, nothing can be saved here."
-        files = self.pair.directory / decisions.NAME, self._regions_file
+        files = self.pair.directory / REVIEW, self._regions_file
         whys = (why_not_writable(file, (self.pair.results,)) for file in files)
         return next(filter(None, whys), "")
 
@@ -96,11 +96,11 @@ class UserAnnotations:
 
     @property
     def _review_files(self) -> tuple[Path, Listed]:
-        return self.pair.directory / decisions.NAME, self.layers.listed
+        return self.pair.directory / REVIEW, self.layers.listed
 
     @property
     def _regions_file(self) -> Path:
-        return self.pair.section / regions.NAME
+        return self.pair.section / REGIONS
 
     def _check_writable(self) -> None:
         if self.why_not:

@@ -393,14 +393,17 @@ class Attempt(_OfJob):
         marks = [*(s.t for s in self.stalls), *(s.end or s.begin for s in self.steps)]
         return float(max([0.0, *self.samples.t[-1:], *marks]))
 
-    @property
+    @functools.cached_property
     def peak_mb(self) -> float | None:
         """Largest resident set of one process, MB, as the kernel kept it (``VmHWM``).
 
         Or the proportional sets of several at one moment, if that was more. The declared memory of
         a job is compared with this, and never with a sum of resident sets.
         """
-        return _peak_mb(self)
+        sampled = self.samples.largest
+        peaks = [] if np.isnan(sampled).all() else [float(np.nanmax(sampled))]
+        at_end = self.ending.peak_mb if self.ending is not None else None
+        return max([*peaks, *([] if at_end is None else [at_end])], default=None)
 
     @property
     def is_peak_bound(self) -> bool:
@@ -461,14 +464,6 @@ class Attempt(_OfJob):
     def profile(self) -> Mapping[Stack, float]:
         """How long each stack of calls was seen, s; empty if it was not profiled."""
         return read_profile(Path(self.profile_file)).seconds
-
-
-@once_per_object
-def _peak_mb(attempt: Attempt) -> float | None:
-    sampled = attempt.samples.largest
-    peaks = [] if np.isnan(sampled).all() else [float(np.nanmax(sampled))]
-    at_end = attempt.ending.peak_mb if attempt.ending is not None else None
-    return max([*peaks, *([] if at_end is None else [at_end])], default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class Attempt:
     Parameters
     ----------
     path
-        Its file, which has been created (`unglow.telemetry.attempt_files`); None for no telemetry.
+        Its file, which has been created (`unglow.telemetry.attempt_files`).
     clock
         The monotonic time of its start, s.
     declared
@@ -108,7 +108,7 @@ class Attempt:
 
     def __init__(
         self,
-        path: Path | None,
+        path: Path,
         clock: float,
         declared: Mapping[str, Any],
         *,
@@ -116,12 +116,10 @@ class Attempt:
     ) -> None:
         self._clock = clock
         self._file = LineFile(path, log.warning)
-        self._profile = path.with_suffix(SUFFIX) if path is not None and profiled else None
+        self._profile = path.with_suffix(SUFFIX) if profiled else None
         self._stacks: StackSampler | None = None
         self._py_spy: profiler.PySpy | None = None
         self._spy, self._no_spy = profiler.program() if self._profile else ("", "")
-        if path is None:
-            return
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         limits = [limit for limit, _ in machine.read_memory_bounds() if limit < physical]
         self._file.write(

@@ -112,14 +112,14 @@ def test_a_connection_that_was_closed_belongs_to_nobody(seen):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 def test_another_user_who_hangs_up_at_once_starts_and_writes_nothing(seen, work, stand_in):
     body = json.dumps({"version": seen.version, "put": {"detect.fdr": 0.2}})
-    for verb in ("settings", "run") * 20:
+    os.seteuid(NOBODY)  # of the server as well, so not while it answers
+    try:
+        others = [socket.socket() for _ in range(40)]
+    finally:
+        os.seteuid(0)
+    for verb, other in zip(("settings", "run") * 20, others, strict=True):
         head = f"POST {seen.base}{verb} HTTP/1.1\r\nHost: {ADDRESS}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        os.seteuid(NOBODY)
-        try:
-            other = socket.socket()
-        finally:
-            os.seteuid(0)
         with other:
             other.connect((ADDRESS, seen.server.port))
             other.sendall((head + body).encode())
