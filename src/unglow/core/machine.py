@@ -268,12 +268,11 @@ _REMOTE = re.compile(
 
 
 class Mount(NamedTuple):
-    """A mounted file system: its directory, kind (``ext4``, ``nfs4``), source and options."""
+    """A mounted file system: its directory, kind (``ext4``, ``nfs4``) and source."""
 
     place: str
     kind: str
     source: str
-    options: frozenset[str]
 
     @property
     def remote(self) -> bool:
@@ -291,10 +290,7 @@ def mounts() -> list[Mount]:
     import psutil
 
     found = psutil.disk_partitions(all=True)
-    return [
-        Mount(one.mountpoint, one.fstype, one.device, frozenset(one.opts.split(",")))
-        for one in found
-    ]
+    return [Mount(one.mountpoint, one.fstype, one.device) for one in found]
 
 
 def mount_of(path: str, among: Iterable[Mount]) -> Mount | None:

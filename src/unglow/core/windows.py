@@ -163,16 +163,7 @@ class SamePixels:
 
     def __init__(self, image: Pixels) -> None:
         self._image = image
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of level 0."""
-        return self._image.shape
-
-    @property
-    def levels(self) -> int:
-        """Number of pyramid levels."""
-        return self._image.levels
+        self.shape, self.levels = image.shape, image.levels
 
     def level_shape(self, level: int) -> tuple[int, int]:
         """Rows and columns of a level."""
@@ -184,16 +175,7 @@ class Coarser:
 
     def __init__(self, pixels: Pixels, level: int) -> None:
         self._pixels, self._level = pixels, level
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of the level."""
-        return self.level_shape(0)
-
-    @property
-    def levels(self) -> int:
-        """Number of pyramid levels from this one on."""
-        return max(1, self._pixels.levels - self._level)
+        self.shape, self.levels = self.level_shape(0), max(1, pixels.levels - level)
 
     def level_shape(self, level: int) -> tuple[int, int]:
         """Rows and columns of a level, counted from this one."""

@@ -22,37 +22,25 @@ from unglow.memory import DETECT_PANEL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unglow.core.arrays import Array, Floats32
-
-
-class Readable(Protocol):
-    """An image that is read window by window."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        ...
-
-    def read(self, window: Window) -> Array:
-        """Pixels of a window that is inside."""
-        ...
+    from unglow.core.arrays import Floats32
+    from unglow.core.windows import Pixels
 
 
 class ReadablePair(Protocol):
     """The images of a pair in the frame of post."""
 
     @property
-    def post(self) -> Readable:
+    def post(self) -> Pixels:
         """Raw post."""
         ...
 
     @property
-    def pre(self) -> Readable:
+    def pre(self) -> Pixels:
         """Aligned pre."""
         ...
 
     @property
-    def difference(self) -> Readable:
+    def difference(self) -> Pixels:
         """The difference."""
         ...
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unglow.core.arrays import Bytes, Floats, Floats32
-    from unglow.detection.images import Readable
+    from unglow.core.windows import Pixels
     from unglow.detection.settings import DetectSettings
     from unglow.photometry.imaging import Blur, GainMap, NoiseModel
     from unglow.review.polygons import Region
@@ -82,9 +82,9 @@ class Scene:
         Places that are dense stain or dirt: what is found there is marked; None for none.
     """
 
-    post: Readable
-    pre: Readable
-    difference: Readable
+    post: Pixels
+    pre: Pixels
+    difference: Pixels
     gain: float
     noise: NoiseModel
     transform: Transform

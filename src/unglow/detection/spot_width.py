@@ -10,7 +10,7 @@ from unglow.core.windows import Window
 
 if TYPE_CHECKING:
     from unglow.core.arrays import Array, Floats
-    from unglow.detection.images import Readable
+    from unglow.core.windows import Pixels
 
 
 MOST_SPOTS = 40
@@ -27,7 +27,7 @@ _OF_SPOT = 0.7686
 for the square t of its inverse."""
 
 
-def measure_width(difference: Readable, points_xy: Floats, snr: Floats) -> float | None:
+def measure_width(difference: Pixels, points_xy: Floats, snr: Floats) -> float | None:
     """Measure the median full width at half maximum of the most significant spots.
 
     The width of a spot is that at which a Gaussian minus one of twice the width, over the noise
@@ -52,7 +52,7 @@ def measure_width(difference: Readable, points_xy: Floats, snr: Floats) -> float
     return round(float(np.median([_measure(difference, *points_xy[n]) for n in best])), 2)
 
 
-def _measure(difference: Readable, x: float, y: float) -> float:
+def _measure(difference: Pixels, x: float, y: float) -> float:
     """Return the width of the spot at a point, px."""
     at = Window(round(y), round(y) + 1, round(x), round(x) + 1)
     window = at.grow(_REACH).clip(difference.shape)

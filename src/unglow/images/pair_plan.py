@@ -83,11 +83,6 @@ class Plan:
     bright_field: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
 
-    @property
-    def pixel_size_um(self) -> tuple[float, float] | None:
-        """(x, y) size of a px in the post frame, micrometres, if its header has it."""
-        return self.headers["post"].pixel_size_um
-
     def save(self, path: Path) -> None:
         """Write plan.json: no absolute path, time or machine in it."""
         images = {}

@@ -164,6 +164,9 @@ class Difference:
         self.name = f"difference {method}"
         self.path = path
         self.layout: StoreLayout = plan_layout(images.post.shape, "float32")
+        self.shape = self.layout.shape
+        self.levels = min(self.layout.levels, images.post.levels, images.aligned.levels)
+        self.pixel_size_um = images.post.pixel_size_um
         self.attributes = make_attributes(images, method, result)
         """Those that a written store has in addition to those of its pixels."""
         self.empty = None if result.ok else read_reason(images.aligned, method, result)
@@ -171,21 +174,6 @@ class Difference:
         text = json.dumps(self.attributes, sort_keys=True)
         self.digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
         """SHA-256 over all that its pixels follow from."""
-
-    @property
-    def pixel_size_um(self) -> tuple[float, float] | None:
-        """(x, y) in micrometres; None if unknown."""
-        return self._images.post.pixel_size_um
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of level 0."""
-        return self.layout.shape
-
-    @property
-    def levels(self) -> int:
-        """Number of pyramid levels, level 0 included."""
-        return min(self.layout.levels, self._images.post.levels, self._images.aligned.levels)
 
     def level_shape(self, level: int) -> tuple[int, int]:
         """Rows and columns of a level."""

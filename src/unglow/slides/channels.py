@@ -238,8 +238,7 @@ def name_markers(
     """
     rows = number_repeated(one.name for header in headers for one in header.channels)
     known = [*exposures] if len(exposures) == len(rows) else [None] * len(rows)
-    numbered = enumerate(zip(rows, known, strict=True), 1)
-    markers = [Marker(line, row, exposure=time) for line, (row, time) in numbered]
+    markers = [Marker(row, exposure=time) for row, time in zip(rows, known, strict=True)]
     try:
         return set_backgrounds(markers, backgrounds)
     except ValueError as error:

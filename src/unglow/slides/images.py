@@ -137,19 +137,10 @@ class InPlaceImage:
         chunk_bytes = side * side * header.sample_bytes
         self._tiles = ChunkCache(_Finest(reader, channel), max(1, _KEPT // chunk_bytes), side)
         self._layout = plan_layout(header.shape, header.dtype)
-        self._kept_from, self._workers = min(kept, self._layout.levels - 1), workers
+        self.shape, self.levels = self._layout.shape, self._layout.levels
+        self._kept_from, self._workers = min(kept, self.levels - 1), workers
         self._kept: list[Array] = []
         self._lock = threading.Lock()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of level 0."""
-        return self._layout.shape
-
-    @property
-    def levels(self) -> int:
-        """Number of levels, as of a store."""
-        return self._layout.levels
 
     def level_shape(self, level: int) -> tuple[int, int]:
         """Rows and columns of a level."""
@@ -216,7 +207,8 @@ class Frame:
     ) -> None:
         self._reader, self._slide, self._spoilt = reader, slide, spoilt or {}
         self._tops = tops or {}
-        self.shape = frame_shape(slide, reader.headers)
+        self.headers = reader.headers
+        self.shape = frame_shape(slide, self.headers)
         self._errors = {slide.frame_cycle: Quantiles(0.0, 0.0)}
         self._maps: dict[int, Transform | None] = {slide.frame_cycle: None}
         for cycle in slide.moved_cycles:
@@ -241,11 +233,6 @@ class Frame:
         if one.cycle == other.cycle:
             return Quantiles()
         return Quantiles(*(math.hypot(*(getattr(e, n) for e in errors)) for n in ("median", "p95")))
-
-    @property
-    def headers(self) -> tuple[TiffHeader, ...]:
-        """Of the images of the slide."""
-        return self._reader.headers
 
     def dtype_of(self, channel: Channel) -> np.dtype[Any]:
         """Return the type of the samples of a channel in its file."""

@@ -41,11 +41,10 @@ _LONGEST = 500
 class Marker:
     """A row: what is known of one channel.
 
-    ``line`` is where it stands in the file, from 1; ``number`` is what the row says of its place
-    in the image. ``cells`` are all cells as they stand there, by column.
+    ``number`` is what the row says of its place in the image. ``cells`` are all cells as they
+    stand there, by column.
     """
 
-    line: int
     name: str
     cycle: int | None = None
     number: int | None = None
@@ -133,7 +132,6 @@ def read_markers(path: Path) -> list[Marker]:
             background = None if own == row.cells["marker_name"] else own
         markers.append(
             Marker(
-                line=row.line,
                 name=row.cells["marker_name"],
                 cycle=row.whole("cycle_number"),
                 number=row.whole("channel_number"),

@@ -68,10 +68,6 @@ class Choice:
     dtype: str
     rounding: str
 
-    def dtype_of(self, known: KnownSlide) -> str:
-        """Return the type of the corrected samples."""
-        return known.dtype if self.dtype == "input" else self.dtype
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -117,7 +113,7 @@ class Work:
     @property
     def dtype(self) -> str:
         """Type of the corrected samples."""
-        return self.choice.dtype_of(self.known)
+        return self.known.dtype if self.choice.dtype == "input" else self.choice.dtype
 
     def write(
         self, sink: PlaneSink, *, workers: int, channels_at_a_time: int, band: range | None = None
@@ -199,10 +195,8 @@ def subtract_part(work: Work, targets: Part, *, workers: int, channels_at_a_time
     reason = work.record.reason
     try:
         if reason is None:
-            with ExitStack() as stack:
-                sink = stack.enter_context(
-                    _tiff_sink(work, targets.tiles, workers, band=targets.band)
-                )
+            about = _about(work)
+            with OmeTiffSink(targets.tiles, **about, workers=workers, band=targets.band) as sink:
                 left = work.write(
                     sink, workers=workers, channels_at_a_time=channels_at_a_time, band=targets.band
                 )
@@ -274,22 +268,20 @@ def _set_light(scale: Scale, light: GainMap | None) -> Scale:
     return replace(scale, methods=methods)
 
 
-def _tiff_sink(work: Work, path: Path, workers: int, band: range | None = None) -> OmeTiffSink:
-    return OmeTiffSink(path, *_about(work), **_names(work), workers=workers, band=band)
-
-
-def _about(work: Work) -> tuple[tuple[int, int], str, list[OmeChannel]]:
-    slide = work.known.slide
+def _about(work: Work) -> dict[str, Any]:
+    """Return what a sink of any form is opened with."""
+    known = work.known
     channels = [
         OmeChannel(one.name, colour, one.exposure)
-        for one, colour in zip(slide.kept, choose_colours(slide), strict=True)
+        for one, colour in zip(known.slide.kept, choose_colours(known.slide), strict=True)
     ]
-    return work.known.shape, work.dtype, channels
-
-
-def _names(work: Work) -> dict[str, Any]:
-    known = work.known
-    return {"name": known.slide.name, "pixel_size_um": known.frame_header.pixel_size_um}
+    return {
+        "shape": known.shape,
+        "dtype": work.dtype,
+        "channels": channels,
+        "name": known.slide.name,
+        "pixel_size_um": known.frame_header.pixel_size_um,
+    }
 
 
 def _sinks(
@@ -298,12 +290,8 @@ def _sinks(
     """Open the images that are to be written, until the stack is closed, by form."""
     opened: dict[str, Any] = {}
     for form, path in _images(targets).items():
-        sink: OmeTiffSink | OmeZarrSink = (
-            _tiff_sink(work, path, workers)
-            if form == "tiff"
-            else OmeZarrSink(path, *_about(work), **_names(work), workers=workers)
-        )
-        opened[form] = stack.enter_context(sink)
+        kind: type[OmeTiffSink | OmeZarrSink] = OmeTiffSink if form == "tiff" else OmeZarrSink
+        opened[form] = stack.enter_context(kind(path, **_about(work), workers=workers))
     return opened
 
 

@@ -78,7 +78,8 @@ def warp_matrix(
         out = np.empty(window.shape, dtype=np.float32)
     if np.isfinite(matrix).all():
         limit = window.size * 5 // 4 + _SPARE_PX
-        _warp_into(out, read_pre, pre_shape, matrix / matrix[2, 2], field, window, limit)
+        matrix = np.ascontiguousarray(matrix / matrix[2, 2])
+        _warp_into(out, read_pre, pre_shape, matrix, field, window, limit)
     else:
         out[...] = np.nan
     return out
@@ -109,8 +110,20 @@ def _warp_into(
             _warp_into(out[part.slices], read_pre, pre_shape, matrix, field, whole, limit)
         return
     pixels = np.ascontiguousarray(read_pre(source), dtype=np.float32)
-    corner = source.y0, source.x0
-    catmull_rom(pixels, *corner, *pre_shape, matrix, window.y0, window.x0, out, field)
+    kernel("catmull_rom")(
+        pixels,
+        *pixels.shape,
+        source.y0,
+        source.x0,
+        *pre_shape,
+        *map_arguments(matrix, field),
+        window.y0,
+        window.x0,
+        out,
+        *out.shape,
+        out.strides[0] // out.itemsize,
+        np.empty((2, out.shape[1])),
+    )
 
 
 def source_window(
@@ -144,62 +157,6 @@ def source_window(
         )
         ends += [first - SUPPORT, last + SUPPORT + 2]
     return Window(*ends).clip(pre_shape)
-
-
-def catmull_rom(
-    source: Floats32,
-    source_y0: int,
-    source_x0: int,
-    pre_rows: int,
-    pre_cols: int,
-    matrix: Floats,
-    window_y0: int,
-    window_x0: int,
-    out: Floats32,
-    field: Displacement | None = None,
-) -> None:
-    """Fill ``out`` with Catmull-Rom samples of ``source`` (compiled, releases the GIL).
-
-    Parameters
-    ----------
-    source
-        (rows, cols) float32: the pixels of pre from (source_y0, source_x0) on; it
-        must hold every px within 1 before and 2 after the positions asked for, as far as pre goes.
-    source_y0, source_x0
-        Where ``source`` starts in pre.
-    pre_rows, pre_cols
-        Shape of the entire of pre: the edge pixels that repeat are its, not the window's.
-    matrix
-        (3, 3) float64 with matrix[2, 2] = 1.
-    window_y0, window_x0
-        Where ``out`` starts in post.
-    out
-        (rows, cols) float32, overwritten; NaN outside pre. It may be a part of wider rows.
-    field
-        Displacements that are added to the matrix's positions, strips included.
-    """
-    if not (source.flags.c_contiguous and out.strides[1] == out.itemsize):
-        raise ValueError("the pixels of a row have to be neighbours in memory")
-    for array, kind in ((source, np.float32), (out, np.float32), (matrix, np.float64)):
-        if array.dtype != kind:
-            raise ValueError(f"resampling takes {np.dtype(kind)}, not {array.dtype}")
-    matrix = np.ascontiguousarray(matrix)
-    positions = np.empty((2, out.shape[1]))
-    kernel("catmull_rom")(
-        source,
-        *source.shape,
-        source_y0,
-        source_x0,
-        pre_rows,
-        pre_cols,
-        *map_arguments(matrix, field),
-        window_y0,
-        window_x0,
-        out,
-        *out.shape,
-        out.strides[0] // out.itemsize,
-        positions,
-    )
 
 
 def map_arguments(matrix: Floats, field: Displacement | None) -> tuple[Any, ...]:

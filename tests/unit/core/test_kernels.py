@@ -180,10 +180,11 @@ def test_loops_need_no_place_to_write_and_no_other_process():
     code = (
         "import resource, numpy as np\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
-        "from unglow.transform.resample import catmull_rom\n"
+        "from unglow.core.windows import Window\n"
+        "from unglow.transform.resample import warp_matrix\n"
         "before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n"
-        "out = np.zeros((4, 4), np.float32)\n"
-        "catmull_rom(np.ones((8, 8), np.float32), 0, 0, 8, 8, np.eye(3), 0, 0, out)\n"
+        "px, window = np.ones((8, 8), np.float32), Window(0, 4, 0, 4)\n"
+        "out = warp_matrix(lambda part: px[part.slices], px.shape, np.eye(3), window)\n"
         "print(out.sum(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - before)\n"
     )
     nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "TMPDIR"), "/nonexistent")

@@ -299,6 +299,6 @@ def test_what_was_written_into_memory_is_a_result_and_not_lost(monkeypatch):
     assert on_disk["left_behind_mb"] == 1100
     assert (on_disk["files_before_mb"], on_disk["processes_left"]) == (5.0, 2)
     assert on_disk["processes_left_mb"] == 20
-    tmpfs = machine.Mount("/", "tmpfs", "none", frozenset())
+    tmpfs = machine.Mount("/", "tmpfs", "none")
     monkeypatch.setattr(memory_limit.machine, "mounts", lambda: [tmpfs])
     assert before.compare(["/results/a"], 300e6, [])["left_behind_mb"] == 800

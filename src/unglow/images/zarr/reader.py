@@ -51,6 +51,8 @@ class Store:
         self.attributes: dict[str, Any] = document["attributes"]["unglow"]
         """What was written along: parameters, fingerprints, ``layout``, ``digest``."""
         self.layout = to_record(self.attributes["layout"], StoreLayout)
+        self.shape, self.levels = self.layout.shape, self.layout.levels
+        self.dtype = np.dtype(self.layout.dtype)
         MissingTiles.from_attributes(self.attributes)  # refused here if it is damaged
         self.digest: str = self.attributes["digest"]
         """SHA-256 over all shards."""
@@ -63,21 +65,6 @@ class Store:
         self.pixel_size_um: tuple[float, float] | None = (size_x, size_y) if in_um else None
         """(x, y) in micrometres; None if unknown."""
         self._checked: set[int] = set()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of level 0."""
-        return self.layout.shape
-
-    @property
-    def levels(self) -> int:
-        """Number of pyramid levels, level 0 included."""
-        return self.layout.levels
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Pixel type."""
-        return np.dtype(self.layout.dtype)
 
     def level_shape(self, level: int) -> tuple[int, int]:
         """Rows and columns of a level."""
