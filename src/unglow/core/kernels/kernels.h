@@ -38,7 +38,7 @@ const char *unglow_sources(void);
  * (seam_count,), lie across `axis` (0 for x) of post, or of pre if of_pre is 1, and add
  * offsets (seam_count + 1, 2). `positions` is room for (2, columns of the window). */
 
-/* unglow.transform.resample.catmull_rom: samples of `px`, the part of pre from (source_y0, source_x0) on, at
+/* unglow.transform.resample.warp_matrix: samples of `px`, the part of pre from (source_y0, source_x0) on, at
  * where the px of post from (window_y0, window_x0) on fall in pre; NaN outside pre. */
 /* Shapes: px (source_rows, source_cols); matrix (3, 3); knots (2, knot_rows, knot_cols) if spacing else (0,); seams (seam_count,);
  * offsets (seam_count + 1, 2) if seam_count else (0,);
