@@ -87,6 +87,9 @@ class Verdict:
     predicted: float
 
 
+_ENDED = ("ok", "suspect", "failed")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("--only", metavar="TEXT", default="", help="kinds that contain this text")
@@ -111,6 +114,9 @@ def run(args: argparse.Namespace) -> int:
         words = snakemake_words(args.jobs, {"allow_failed": "true"})
         run_command(*words, "--until", "detect", "summary", directory=args.directory)
     rows = {row["sample"]: row for row in read_summary(results / "summary.tsv")}
+    left = [case.name for case in cases if rows[case.name]["status"] not in _ENDED]
+    if left:
+        raise SystemExit(f"{len(left)} pairs have no verdict, such as {left[0]}: see logs/ there.")
     found = [judge(case, rows, results) for case in cases]
     save_json(args.json, {"pairs": found})
     return report(found)
