@@ -249,10 +249,14 @@ class TiffReader:
         key = (id(part[0]), part[1])
         block: Array | None = None
         if self._keeps:
-            # Whatever else is kept goes before its successor is decoded, not after.
+            # What is kept of earlier rows goes before its successor is decoded, not after; that of
+            # later ones is of a part that another thread has read first.
             with self._lock:
-                at, block = self._kept.pop(key, (-1, None))
-            block = block if at == index else None
+                at, kept = self._kept.get(key, (-1, None))
+                if at <= index:
+                    self._kept.pop(key, None)
+            block = kept if at == index else None
+            del kept
         if block is None:
             block = self._decode(part[0], index)
         if self._keeps and last < len(block):
