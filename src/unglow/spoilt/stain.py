@@ -47,7 +47,8 @@ _SMALL, _SMALL_COMPACT = 16, 0.45
 """Places of fewer blocks hold too few spots for a correlation, and small flakes look like a group
 of spots: they are stain from this part on."""
 _RIM = 1.7
-"""Of flakes that are not large the rim goes: as large a part, over the root of the blocks."""
+"""Of a flake, which hides a little of the section, the rim goes: this part over the root of its
+number of blocks, where that is more than `_COMPACT`."""
 _SQUARE, _SQUARES = 256, 8
 """Of a place, squares of this side, px, are read, at most this many, from all over it."""
 _MARGIN, _LINE = 64, 49
@@ -104,8 +105,10 @@ def part_stain(
             unclear[y0:y1, x0:x1] |= blocks
             reasons[number - 1] = REASONS.index("gain off")
         elif gone >= _SMOOTH and (small or not unlike):
-            is_stain = gone >= (_SMALL_COMPACT if small else max(_COMPACT, _RIM / math.sqrt(count)))
-            (stain if is_stain else unclear)[y0:y1, x0:x1] |= blocks
+            least = _SMALL_COMPACT if small else _COMPACT
+            if correlation < 0 and not small:
+                least = max(least, _RIM / math.sqrt(count))
+            (stain if gone >= least else unclear)[y0:y1, x0:x1] |= blocks
     return places.exclude(stain | unclear), replace(places, reasons=reasons).exclude(~unclear)
 
 

@@ -65,6 +65,26 @@ def test_a_single_large_spot_is_stain(good):
     assert not (spoilt.mask | unclear.mask).any()
 
 
+def pattern(seed, sigma):
+    drawn = np.random.default_rng(seed).standard_normal((SIDE, SIDE))
+    blurred = cv2.GaussianBlur(drawn, (0, 0), sigma)
+    return blurred / blurred.std()
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_crumpled_flake_may_be_dirt(good, seed):
+    inside = disc(62) & (disc(50) | (pattern(seed, 8) > -0.3))
+    coarse, middle, fine = (pattern(seed + n, sigma) for n, sigma in ((10, 18), (20, 6), (30, 2)))
+    lumps = 0.3 * coarse + 0.22 * middle + 0.12 * fine
+    ridges = np.exp(-((pattern(seed + 40, 9) / 0.18) ** 2))
+    bright = 3 * good.expected.mean() * (0.7 * np.exp(1.3 * lumps) + 0.45 * ridges)
+    cover = cv2.GaussianBlur(inside.astype(np.float32), (0, 0), 2)
+    level = (good.expected * (1 - 0.7 * cover) + bright * cover).astype(np.float32)
+    post = np.where(cover > 0.01, noise(level, seed), good.post).astype(np.float32)
+    places, spoilt, unclear = part(good.with_post(post))
+    assert 16 <= places.mask.sum() == (spoilt.mask | unclear.mask).sum()
+
+
 def fibre(good):
     """A bright strip, 28 px wide."""
     y, x = np.mgrid[:SIDE, :SIDE]
