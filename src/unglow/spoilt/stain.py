@@ -46,9 +46,9 @@ _SMOOTH, _COMPACT = 0.08, 0.25
 _SMALL, _SMALL_COMPACT = 16, 0.45
 """Places of fewer blocks hold too few spots for a correlation, and small flakes look like a group
 of spots: they are stain from this part on."""
-_RIM = 1.7
-"""Of a flake, which hides a little of the section, the rim goes: this part over the root of its
-number of blocks, where that is more than `_COMPACT`."""
+_HIDES, _RIM = 0.05, 1.7
+"""A flake hides this part of the section, and more. Of d its rim goes: the second number over the
+root of its number of blocks, where that is more than `_COMPACT`."""
 _SQUARE, _SQUARES = 256, 8
 """Of a place, squares of this side, px, are read, at most this many, from all over it."""
 _MARGIN, _LINE = 64, 49
@@ -106,7 +106,7 @@ def part_stain(
             reasons[number - 1] = REASONS.index("gain off")
         elif gone >= _SMOOTH and (small or not unlike):
             least = _SMALL_COMPACT if small else _COMPACT
-            if correlation < 0 and not small:
+            if slope < -_HIDES and not small:
                 least = max(least, _RIM / math.sqrt(count))
             (stain if gone >= least else unclear)[y0:y1, x0:x1] |= blocks
     return places.exclude(stain | unclear), replace(places, reasons=reasons).exclude(~unclear)
