@@ -82,7 +82,8 @@ def dry_run(place: Path) -> tuple[float, float, float]:
     SystemExit
         If it fails.
     """
-    taken = measure(*snakemake(PROJECT / "Snakefile", "-n"), directory=place)
+    words = snakemake(PROJECT / "Snakefile", "-n", "--config", "force_run=True")  # on any disk
+    taken = measure(*words, directory=place)
     if taken.status != 0:
         sys.exit(f"the dry run failed: {taken.text}")
     return taken.wall_s, taken.cpu_s, taken.peak_mb
