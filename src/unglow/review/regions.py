@@ -346,7 +346,7 @@ def use_regions(drawn: Path, used: Path) -> Path | None:
     with lock_file(used):
         if used.is_file():
             before = read_file(used)
-            if not has_features(used, collection):
+            if not _has_features(used, collection):
                 kept = keep_previous(used, before)
         write_collection(used, collection)
     return kept
@@ -360,8 +360,7 @@ def keep_previous(path: Path, content: bytes) -> Path:
     return kept
 
 
-def has_features(path: Path, collection: Mapping[str, Any]) -> bool:
-    """Return whether a file holds the features of a collection; not if it cannot be read."""
+def _has_features(path: Path, collection: Mapping[str, Any]) -> bool:
     try:
         return read_collection(path) == collection
     except InputError:

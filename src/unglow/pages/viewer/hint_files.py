@@ -16,7 +16,7 @@ from unglow.core.windows import Window, strips
 from unglow.pages.viewer.raw_files import LANDMARKS, file_next_to, why_not_writable
 from unglow.registration.user_hints import landmark_fits, landmark_problem
 from unglow.review.counts import describe_region
-from unglow.review.regions import has_features, keep_previous, regions_of
+from unglow.review.regions import keep_previous, read_collection, regions_of
 from unglow.transform import apply_matrix
 from unglow.transform.landmarks import (
     Landmarks,
@@ -227,7 +227,7 @@ def add_state(
         "writable": not why,
         "why": why,
         "file": "" if used is None else str(used),
-        "in_use": not collection["features"] if used is None else has_features(used, collection),
+        "in_use": collection["features"] == ([] if used is None else _features(used)),
         "counts": dict(counts),
     }
     return {**collection, "unglow": state}
@@ -270,3 +270,11 @@ def _area(feature: str, shape: tuple[int, int]) -> int:
         for strip in strips(box, max(1, _PX_AT_ONCE // max(1, box.shape[1]))):
             area += int(np.count_nonzero(region.to_mask(strip)))
     return area
+
+
+def _features(path: Path) -> list[Any] | None:
+    try:
+        features: list[Any] = read_collection(path)["features"]
+    except InputError:
+        return None
+    return features

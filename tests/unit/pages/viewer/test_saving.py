@@ -167,8 +167,11 @@ def test_regions_go_to_where_the_workflow_reads_them(shown, work):
         f"cd {work} && snakemake -s unglow/Snakefile --cores 4 --config 'a=b c'"
     )
     drawn = shown.json(PAIR + "regions.geojson")
-    assert json.loads(place.read_text())["features"] == drawn["features"]
+    collection = json.loads(place.read_text())
+    assert collection["features"] == drawn["features"]
     assert drawn["unglow"]["in_use"] is True
+    place.write_text(json.dumps({**collection, "name": "as another program saves it"}))
+    assert shown.json(PAIR + "regions.geojson")["unglow"]["in_use"] is True
 
 
 def test_without_raw_images_regions_cannot_be_used(shown, work):
