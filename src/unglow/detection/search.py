@@ -349,7 +349,7 @@ def _search_tile(
     dark = dark[section.contains(dark["col"], dark["row"])]
     if scene.spoilt is not None:
         dark = dark[~scene.spoilt.is_near(dark["col"], dark["row"])]
-    if scene.unclear is not None:  # around what is bright there it is dark, which is no chance
+    if scene.unclear is not None:  # around what is bright there it is dark, which is not chance
         dark = dark[~scene.unclear.is_near(dark["col"], dark["row"])]
     dark = dark[~is_misregistered(ratio, dark)]
     left = measure_median_share(ratio, dark, scene.settings.taps)

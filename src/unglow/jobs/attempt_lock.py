@@ -142,11 +142,10 @@ def leftovers(results: Path) -> list[Path]:
     for directory, directories, files in os.walk(results):
         hidden = (name for name in [*directories, *files] if name.startswith("."))
         paths += [Path(directory) / name for name in hidden if name.endswith(_TEMPORARY)]
-        stores = (Path(directory) / name for name in directories if name.endswith(_STORE))
-        paths += [path for path in stores if not (path / _ROOT).exists() and path.name[0] != "."]
-        directories[:] = [
-            name for name in directories if not name.startswith(".") and not name.endswith(".zarr")
-        ]
+        seen = [name for name in directories if not name.startswith(".")]
+        stores = (Path(directory) / name for name in seen if name.endswith(_STORE))
+        paths += [path for path in stores if not (path / _ROOT).exists()]
+        directories[:] = [name for name in seen if not name.endswith(".zarr")]
     return sorted(paths)
 
 

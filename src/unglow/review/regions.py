@@ -295,7 +295,7 @@ def change_regions(
     Raises
     ------
     InputError
-        A feature is no region, or the file is damaged; then nothing is changed.
+        A feature is not a region, or the file is damaged; then nothing is changed.
     UnglowError
         It cannot be written.
     """

@@ -76,8 +76,8 @@ def level_warnings(stats: JointStatistics) -> list[str]:
     Post still has them: where pre is at its darkest level, it is darker than at the next one by
     more than noise.
     """
-    first = int(np.flatnonzero(stats.joint.sum(axis=1)).min(initial=len(stats.joint) - 2))
-    darkest, after = stats.joint[first], stats.joint[min(first + 1, len(stats.joint) - 1)]
+    first = int(stats.joint.any(axis=1).argmax())
+    darkest, after = stats.joint[first], stats.joint[first + 1 : first + 2].sum(axis=0)
     if after.sum() < _ENOUGH:
         return []
     bins = np.arange(len(after), dtype=np.float64)
