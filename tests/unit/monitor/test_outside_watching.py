@@ -19,7 +19,7 @@ from unglow.monitor.outside.watched import WatchedAttempt
 from unglow.telemetry.recording import profiler
 
 BUSY = "def turn():\n    while True: sum(range(10000))\nturn()"
-HOLD = "import time; data = b'x' * 60_000_000; time.sleep(600)"
+HOLD = "import time; data = b'x' * 60_000_000; open('holds', 'w'); time.sleep(600)"
 IDLE = "print(1, flush=True); import time; time.sleep({})"
 
 
@@ -51,10 +51,8 @@ def watched(tmp_path):
 
 def test_a_job_that_does_nothing_is_a_stall_until_it_continues(watched, monkeypatch):
     monkeypatch.setattr(watchdog, "STALL_S", 1.0)
-    go_on = (
-        f"sleep 3; {sys.executable} -c 'import time; t = time.time() + 2\nwhile time.time() < t: 1'"
-    )
-    lines = watched(go_on, lambda job, _: job.poll() is not None)
+    work = "import time\nwhile time.process_time() < 2: 1"
+    lines = watched(f"sleep 3; {sys.executable} -c '{work}'", lambda job, _: job.poll() is not None)
     stalls = [line for line in lines if isinstance(line, dict) and line["kind"] == "stall"]
     assert [stall["over"] for stall in stalls[:2]] == [False, True]
     assert 2 < lines[-1]["stalled_seconds"] < 30
@@ -69,7 +67,7 @@ def test_a_job_that_works_is_no_stall(watched, monkeypatch):
 
 
 def test_a_process_that_outlives_its_job_is_counted(watched):
-    leave = f'{sys.executable} -c "{HOLD}" & sleep 2'
+    leave = f'{sys.executable} -c "{HOLD}" & until [ -e holds ]; do sleep 0.1; done; sleep 1'
     lines = watched(leave, lambda job, _: job.poll() is not None)
     assert lines[-1]["processes_left"] == 1
     assert 60 < lines[-1]["processes_left_mb"] < 120
@@ -167,9 +165,12 @@ def test_what_another_job_took_that_ends_at_the_same_moment_is_not_of_this_one(j
 
 def test_what_a_job_wrote_that_a_process_outlives_is_not_of_the_next_one(jobs):
     last = jobs.start("last", sys.executable, "-c", IDLE.format(600))
-    leaves = "head -c 50000000 /dev/zero > wrote; sleep 600 > /dev/null & echo; sleep 1; true"
-    leaver = jobs.start("leaver", "bash", "-c", f"cd {jobs.place}; {leaves}")
+    leaves = "head -c 50000000 /dev/zero > wrote; sleep 600 > /dev/null & echo"
+    wait = "until [ -e go ]; do sleep 0.1; done"
+    leaver = jobs.start("leaver", "bash", "-c", f"cd {jobs.place}; {leaves}; {wait}")
     jobs.started += psutil.Process(leaver.pid).children()
+    time.sleep(4 * INTERVAL_S)
+    (jobs.place / "go").touch()
     leaver.wait()
     jobs.finish("leaver")
     last.kill()
