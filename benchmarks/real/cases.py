@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+import cv2
 import numpy as np
 import tifffile
 from registration.bases import PictureBase, picture, picture_of
@@ -204,6 +205,29 @@ def _crowd(image: Floats, rng: np.random.Generator) -> Floats:
     return np.asarray(image + light * (0.6 * np.median(image) / light.max()))
 
 
+def _fill_rim(image: Floats, wide: int) -> Floats:
+    inside = image[wide:-wide, wide:-wide]
+    return np.pad(inside, wide)
+
+
+def _turn_frame(image: Floats, degrees: float) -> Floats:
+    """Show nothing in the corners that a rotation would leave empty."""
+    rows, cols = image.shape
+    turn = cv2.getRotationMatrix2D((cols / 2, rows / 2), degrees, 1)
+    return image * cv2.warpAffine(np.ones_like(image), turn, (cols, rows))
+
+
+def _add_fibres(image: Floats, rng: np.random.Generator) -> Floats:
+    """Draw three thin bent lines, brighter by two fifths of what is typical."""
+    drawn = np.zeros(image.shape, np.float32)
+    t = np.linspace(0, 1, 40)[:, None]
+    for _ in range(3):
+        a, b, c, d = rng.uniform(0, 1, (4, 2)) * image.shape[::-1]
+        bent = (1 - t) ** 3 * a + 3 * t * (1 - t) ** 2 * b + 3 * t * t * (1 - t) * c + t**3 * d
+        cv2.polylines(drawn, [np.rint(bent).astype(np.int32)], isClosed=False, color=1.0)
+    return np.asarray(image + ndimage.gaussian_filter(drawn, 1.0) * (0.4 * np.median(image)))
+
+
 def _truncate(post: Floats, pre: Floats) -> tuple[Floats, Floats]:
     """Leave so few levels that the noise of post is 0.6 of them."""
     step = np.sqrt(_SHOT * np.quantile(post, 0.75) + _READ) / 0.6
@@ -226,6 +250,9 @@ DEFECTS: dict[str, Change] = {
     "dark seams in post": lambda post, pre, _: (_draw_lines(post, 0.8, 2), pre),
     "hole in post": lambda post, pre, _: (_clear_box(post, 100, 0), pre),
     "hole in pre": lambda post, pre, _: (post, _clear_box(pre, 100, 0)),
+    "rim in pre": lambda post, pre, _: (post, _fill_rim(pre, 8)),
+    "rotated frame of post": lambda post, pre, _: (_turn_frame(post, 4.0), pre),
+    "fibres in post": lambda post, pre, rng: (_add_fibres(post, rng), pre),
     "fill in post": lambda post, pre, _: (_clear_box(post, 130, 65535), pre),
     "saturated pre": lambda post, pre, _: (post, np.minimum(pre, np.quantile(pre, 0.99))),
     "saturated post": lambda post, pre, _: (np.minimum(post, np.quantile(post, 0.9)), pre),

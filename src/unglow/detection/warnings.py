@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.core.arrays import Floats
+    from unglow.core.arrays import Floats, Ints
     from unglow.detection.search import SearchResult
     from unglow.detection.snr import Scene
     from unglow.photometry.imaging import NoiseModel
@@ -62,6 +62,12 @@ _MOST_DEBRIS = 0.02
 looked."""
 _MOST_UNCLEAR = 0.05
 """Share of the candidates that may lie where stain cannot be distinguished from dirt."""
+_LINE_CELL, _LINE_COUNT, _LINE_WIDTH = 10.0, 4, 0.08
+"""Candidates are in a line if this many lie in a square of three cells, each this many spots wide,
+and scatter across it at most this part of along it. Of candidates by chance 0.6 % do, at most, and
+of dense cells none."""
+_MOST_IN_LINES = 0.05
+"""Share of the candidates that may lie in lines."""
 _SAME_IMAGE = "They lie on each other to 0.01 px and are equally bright."
 
 
@@ -154,6 +160,46 @@ def warn_of_dirt(places: Places, unclear: Places, listed: NDArray[np.void]) -> I
     inside = np.count_nonzero(flags & UNCLEAR) / max(len(flags), 1)
     key = "much_stain_or_dirt" if inside > _MOST_UNCLEAR else "stain_or_dirt"
     yield explain(key, at=(x, y), x=x, y=y, percent=100 * inside, most=100 * _MOST_UNCLEAR)
+
+
+def warn_of_lines(listed: NDArray[np.void], width_px: float) -> Iterator[str]:
+    """Yield a reason if many candidates, (N,) `LISTED`, are pieces of lines.
+
+    ``width_px`` is the FWHM of spots. A fibre or a scratch is found in pieces, which noise makes.
+    """
+    counted = listed[(listed["flags"] & UNCOUNTED) == 0]
+    if not counted.size:
+        return
+    own, numbers, centres = _find_lines(counted["x"], counted["y"], _LINE_CELL * width_px)
+    share = float((numbers[own] > 0).mean())
+    if share > _MOST_IN_LINES:
+        x, y = centres[:, numbers.argmax()].tolist()
+        percents = {"percent": 100 * share, "most": 100 * _MOST_IN_LINES}
+        yield explain("in_lines", at=(x, y), x=x, y=y, **percents)
+
+
+def _find_lines(x: Floats, y: Floats, side: float) -> tuple[Ints, Floats, Floats]:
+    """Look for lines in the squares of 3 x 3 cells, each of a side, px, around cells with points.
+
+    Returns
+    -------
+    The cell of each point; by cell how many points lie in the square, 0 if not in a line, and
+    their mean (x, y), (2, cells).
+    """
+    cols, rows = (np.floor(at / side).astype(np.int64) + 1 for at in (x, y))
+    across = int(cols.max()) + 2
+    cells, own = np.unique(rows * across + cols, return_inverse=True)
+    terms = (np.ones(len(x)), x, y, x * x, x * y, y * y)
+    sums = np.stack([np.bincount(own, term) for term in terms])
+    total = np.zeros_like(sums)
+    for step in (row * across + col for row in (-1, 0, 1) for col in (-1, 0, 1)):
+        at = np.minimum(np.searchsorted(cells, cells + step), len(cells) - 1)
+        total += np.where(cells[at] == cells + step, sums[:, at], 0)
+    count, (mean_x, mean_y, xx, xy, yy) = total[0], total[1:] / total[0]
+    xx, xy, yy = xx - mean_x**2, xy - mean_x * mean_y, yy - mean_y**2
+    apart = np.hypot(xx - yy, 2 * xy)  # of the variances along and across
+    is_line = (count >= _LINE_COUNT) & (xx + yy - apart <= _LINE_WIDTH**2 * (xx + yy + apart))
+    return own, np.where(is_line, count, 0), np.stack([mean_x, mean_y])
 
 
 def find_cluster(

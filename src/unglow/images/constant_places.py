@@ -3,7 +3,8 @@
 Noise hardly gives neighbours one value for long, and what is clipped (glass at 0, saturated light)
 ends where light and noise let it. So px have no data where they lie in squares of 3 x 3 px of one
 value, and two of the four ends of their row and column are *firm*: on an edge that keeps to a row
-or column for `RUN` px, and behind which values jump. So a hole differs from the dark glass that it
+or column for `RUN` px (or to a slanted line, where it cuts off a side of the image, as after a
+rotation), and behind which values jump. So a hole differs from the dark glass that it
 touches. Px that are not found are data, as before.
 """
 
@@ -30,13 +31,14 @@ _BAND = 256
 _JUMP, _LEVELS = 0.02, 3
 """Behind a firm edge, half of the px differ by more than this part of what is typical in the
 window, and of integers by more than this many grey levels: blocks of JPEG differ by less. And"""
-_BEHIND, _AT_ONCE = 4, 0.5
-"""by this part of what px do so much further on: optics make no such steps. And"""
+_BEHIND, _AT_ONCE, _AFTER = 4, 0.5, 0.8
+"""by this part of what px do so much further on: optics make no such steps. (Across a slanted edge
+rotation mixes two px; the second one differs by the last part of what is twice as far on.) And"""
 _ROUGH = 0.25
 """of neighbours along it this part differs: where noise is lost, flat px may be chance."""
 _FIRM, _SEAM, _BORDER = 1, 8, 64
 """Ends of runs, as they are added up: a firm edge, the end of the window, the border of the image.
-The last one is firm if the other end is, and the run longer than a rim lost in processing."""
+The last one is firm if the other end is."""
 _MOST_WAITING = 64
 """At most this many parts of a window wait for what its neighbours say, the largest first."""
 
@@ -89,7 +91,12 @@ def find_constant(
 
 
 def _may_hold_any(block: Array) -> bool:
-    """Say whether every eighth row or column shows one value alone, or what may be a firm edge."""
+    """Say whether every eighth row or column shows one value alone, or what may be a firm edge.
+
+    Or whether a side is of one value, behind which a rim may be.
+    """
+    if any((side == side[0]).all() for side in (*block[[0, -1]], *block[:, [0, -1]].T)):
+        return True
     least = _LEVELS if block.dtype.kind in "iu" else 0
     for lines in (block[::8], block[:, ::8].copy().T):
         equal = lines[:, 1:] == lines[:, :-1]
@@ -103,9 +110,19 @@ def _may_hold_any(block: Array) -> bool:
             ]
             if (np.min(jumps, axis=0) > least).any():
                 return True
-        if flat.all():
+        if flat.all() or _may_be_cut(lines, least) or _may_be_cut(lines[:, ::-1], least):
             return True
     return False
+
+
+def _may_be_cut(lines: Array, least: int) -> bool:
+    """Say whether runs of one value from the first px on may end at a slanted line, in jumps."""
+    ends = (lines == lines[:, :1]).argmin(axis=1)  # 0 if there is no other value
+    near = np.minimum(ends + 1, lines.shape[1] - 1)
+    jumps = np.abs(np.take_along_axis(lines, near[:, None], 1)[:, 0] - lines[:, 0].astype("f8"))
+    is_end = (ends >= 3) & (jumps > least)
+    bends = np.abs(np.diff(ends, 2)) <= 2
+    return bool((bends[1:] & bends[:-1] & is_end[3:] & is_end[2:-1] & is_end[:-3]).any())
 
 
 def _list_places(mask: Bools) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -171,15 +188,42 @@ def _find_firm(flat: Bools, block: Array) -> list[tuple[NDArray[np.intp], ...]]:
             col, row = _list_places(edge.T[min(x, 1) : min(x, 1) + _BAND])
             found.append((row, col + x))
         row, col = (np.concatenate(part) for part in zip(none, *found, strict=True))
-        ends.append(_keep_jumps(row, col, beyond, flat, block) if row.size else none)
+        straight = _keep_jumps(row, col, beyond, _AT_ONCE, flat, block) if row.size else none
+        row, col = _find_slanted(flat, beyond)
+        slanted = _keep_jumps(row, col, 2 * beyond, _AFTER, flat, block) if row.size else none
+        ends.append(tuple(np.concatenate(both) for both in zip(straight, slanted, strict=True)))
     return ends
 
 
+def _find_slanted(flat: Bools, beyond: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the px (row, col) where runs end that begin at a side, if a slanted line cuts them.
+
+    Of two px that rotation mixes across the edge, either may be flat.
+    """
+    ends = (flat if beyond > 0 else flat[:, ::-1]).argmin(axis=1) - 1  # -1: none, or all
+    if np.count_nonzero(ends >= 0) < RUN:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    around = np.lib.stride_tricks.sliding_window_view(ends, RUN)
+    slope = (around[:, -1:] - around[:, :1]) / (RUN - 1)
+    off = np.abs(around - around[:, :1] - slope * np.arange(RUN)).max(axis=1)
+    slanted = (around.min(axis=1) >= 0) & (off <= 1) & (slope != 0)[:, 0] & (abs(slope) <= 1)[:, 0]
+    on = np.zeros(len(ends), np.bool_)
+    on[RUN // 2 : len(ends) - RUN // 2] = slanted
+    row = np.flatnonzero(_widen(on[:, None], RUN // 2, 0))
+    return row, ends[row] if beyond > 0 else flat.shape[1] - 1 - ends[row]
+
+
 def _keep_jumps(
-    row: NDArray[np.intp], col: NDArray[np.intp], beyond: int, flat: Bools, block: Array
+    row: NDArray[np.intp],
+    col: NDArray[np.intp],
+    beyond: int,
+    part: float,
+    flat: Bools,
+    block: Array,
 ) -> tuple[NDArray[np.intp], ...]:
-    """Return those px of straight edges behind which values jump."""
-    apart = (np.diff(col, prepend=-2) != 0) | (np.diff(row, prepend=-2) != 1) | (row % RUN == 0)
+    """Return those px of edges behind which, at a distance ``beyond``, values jump by a part."""
+    apart = (np.abs(np.diff(col, prepend=-9)) > 1) | (np.diff(row, prepend=-9) != 1)
+    apart |= row % RUN == 0
     first = np.flatnonzero(apart)  # of pieces: an edge may begin on glass
     lengths = np.diff(first, append=row.size)
     own = block[row[first], col[first]].astype(np.float64)
@@ -188,11 +232,13 @@ def _keep_jumps(
     for value in np.unique(own):
         typical = np.median(np.abs(others - value)) if others.size else 0.0
         least[own == value] = max(_JUMP * typical, _LEVELS if block.dtype.kind in "iu" else 0)
-    further = np.clip(col + _BEHIND * beyond, 0, block.shape[1] - 1)
-    next_, whole = (block[row, at].astype(np.float64) for at in (col + beyond, further))
+    next_, whole = (
+        block[row, np.clip(col + at, 0, block.shape[1] - 1)].astype(np.float64)
+        for at in (beyond, _BEHIND * beyond)
+    )
     least, own = np.repeat(least, lengths), np.repeat(own, lengths)
     step, whole = np.abs(next_ - own), np.abs(whole - own)
-    jump = np.add.reduceat((step > least) & (step >= _AT_ONCE * whole), first)
+    jump = np.add.reduceat((step > least) & (step >= part * whole), first)
     rough = np.add.reduceat(np.diff(next_, prepend=next_[:1]) != 0, first)
     jumps = (jump >= 0.5 * lengths) & (rough >= _ROUGH * lengths)
     kept = np.repeat(jumps, lengths)
@@ -219,7 +265,8 @@ def _add_ends(
         starts, stops = _list_places(steps > 0), _list_places(steps < 0)
         lengths = stops[1] - starts[1]
         codes = ends[0][starts] + ends[1][stops[0], stops[1] - 1]
-        codes += (codes == _FIRM + _BORDER) & (lengths >= RUN)
+        codes += codes == _FIRM + _BORDER
+        codes[codes == 2 * _BORDER] = _SEAM  # corners of a frame: their neighbours know
         band_total = np.zeros(band.shape, np.uint8)
         band_total[band] = np.repeat(codes % _BORDER, lengths)
         total[y : y + _BAND] += band_total

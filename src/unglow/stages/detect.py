@@ -18,7 +18,12 @@ from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.source_photometry import LISTED, UNCLEAR, UNCOUNTED, write_csv, write_geojson
 from unglow.detection.spot_width import measure_width
-from unglow.detection.warnings import check_width, search_warnings, warn_of_dirt
+from unglow.detection.warnings import (
+    check_width,
+    search_warnings,
+    warn_of_dirt,
+    warn_of_lines,
+)
 from unglow.images.detection_results import SearchCounts
 from unglow.images.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
@@ -109,6 +114,7 @@ def detect(
     reasons = [
         *search_warnings(result, places, scene, steps, levels),
         *warn_of_dirt(places, unclear, listed),
+        *warn_of_lines(listed, settings.fwhm_px),
         *describe_seams(places.seams.lines, "post"),
         *from_json(inputs.aligned.attributes.get("seams", ())),
         *inputs.explain_masked(section, result.numbers["lacking"]),

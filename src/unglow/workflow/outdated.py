@@ -56,7 +56,7 @@ _WRITTEN = {
 }
 GIVEN = {
     "ingest": Given(
-        2,
+        3,
         {"channel": job_params.channel_setting}
         | {f"{role}_header": partial(job_params.header_record, role=role) for role in ROLES},
         tuple(partial(job_params.raw_image, role=role) for role in ROLES),
@@ -69,7 +69,7 @@ GIVEN = {
     "difference": Given(7),
     "difference_method": Given(7),
     "detect": Given(
-        14,
+        15,
         {
             "settings": job_params.detect_settings,
             "controls": control_samples,
@@ -85,7 +85,7 @@ GIVEN = {
     "figures_registration": Given(12),
     "figures": Given(13),
     "slide_register": Given(
-        8,
+        9,
         {
             "slide": job_params.registered_slide,
             "settings": job_params.slide_register_settings,
@@ -94,7 +94,7 @@ GIVEN = {
         _IMAGES,
     ),
     "slide_scale": Given(
-        11,
+        12,
         {
             "slide": job_params.slide_record,
             "settings": job_params.slide_scale_settings,
@@ -104,7 +104,7 @@ GIVEN = {
         },
         _IMAGES,
     ),
-    "slide_subtract": Given(4, {**_WRITTEN, "own_cells": job_params.slide_own_cells}, _IMAGES),
+    "slide_subtract": Given(5, {**_WRITTEN, "own_cells": job_params.slide_own_cells}, _IMAGES),
     "slide_figures": Given(3),
 }
 """By rule. Parts of a slide are no results, and the tables of the run are written with each run."""

@@ -10,7 +10,13 @@ from unglow.core.reasons import split_notes
 from unglow.detection.rates import Sides
 from unglow.detection.settings import DetectSettings
 from unglow.detection.source_photometry import FLAGS, LISTED
-from unglow.detection.warnings import check_width, find_cluster, search_warnings, warn_of_dirt
+from unglow.detection.warnings import (
+    check_width,
+    find_cluster,
+    search_warnings,
+    warn_of_dirt,
+    warn_of_lines,
+)
 from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.places import REASONS, Places
 
@@ -220,3 +226,34 @@ def test_candidates_that_may_be_dirt_are_asked_about_and_doubted_if_they_are_man
     assert "ense stain or debris near (64, 16)" in found[0]
     assert found[0].at == (64, 16)
     assert f"{2 * marked} % of the candidates" in found[0].numbers
+
+
+def candidates_at(x, y, flags=0):
+    rows = np.zeros(len(x), LISTED)
+    rows["x"], rows["y"], rows["flags"] = x, y, flags
+    return rows
+
+
+def crowd(count, side, seed=2):
+    return np.random.default_rng(seed).uniform(0, side, (2, count))
+
+
+@pytest.mark.parametrize("width_px", [3.0, 8.0])
+def test_pieces_of_a_fibre_among_candidates_are_doubted_and_found(width_px):
+    rng = np.random.default_rng(4)
+    along = np.sort(rng.uniform(0, 120, 40)) * width_px
+    fibre = 200 + along, 300 + along**2 / (400 * width_px) + rng.normal(0, 0.3, 40) * width_px / 3
+    x, y = np.concatenate([crowd(100, 400 * width_px), fibre], axis=1)
+    (found,) = warn_of_lines(candidates_at(x, y), width_px)
+    assert found.key == "in_lines"
+    on = np.hypot(fibre[0] - found.at[0], fibre[1] - found.at[1])
+    assert on.min() < 4 * width_px
+    left_out = np.where(np.arange(140) < 100, 0, FLAGS["sharp"])
+    assert not list(warn_of_lines(candidates_at(x, y, left_out), width_px))
+
+
+@pytest.mark.parametrize("side", [100, 400, 1000, 30000])
+def test_candidates_in_clusters_or_by_chance_are_not_in_lines(side):
+    assert not list(warn_of_lines(candidates_at(*crowd(1000, side)), 3.0))
+    assert not list(warn_of_lines(candidates_at([5.0], [7.0]), 3.0))
+    assert not list(warn_of_lines(candidates_at([], []), 3.0))

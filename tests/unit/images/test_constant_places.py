@@ -81,7 +81,7 @@ def test_a_hole_that_touches_dark_glass_ends_with_the_section():
         lambda image: image // 5 * 5,
         lambda image: np.repeat(np.repeat(image[::8, ::8], 8, 0), 8, 1)[: SHAPE[0], : SHAPE[1]],
         lambda image: cv2.imdecode(cv2.imencode(".jpg", image, [1, 60])[1], 0),
-        lambda image: np.where(rotated(), image, 0),
+        lambda image: np.where(rotated(), image, 0).astype(np.uint8),
         lambda image: np.full_like(image, 7),
         lambda image: np.pad(image[3:-3, 3:-3], 3),  # a rim that was lost in processing
     ],
@@ -91,10 +91,11 @@ def test_what_light_and_processing_make_is_no_hole(change):
     assert not whole(image).any()
 
 
-def rotated():
-    """Where a mosaic that was turned by 7 degrees shows anything."""
-    turn = cv2.getRotationMatrix2D((350, 300), 7, 1)
-    return cv2.warpAffine(np.ones(SHAPE, np.uint8), turn, SHAPE[::-1], flags=0) > 0
+def rotated(degrees=7.0, dtype=np.uint8):
+    """Where a mosaic that was turned shows anything; as a float with the share of mixed px."""
+    turn = cv2.getRotationMatrix2D((350.3, 300.4), degrees, 1)
+    is_mixed = np.dtype(dtype).kind == "f"
+    return cv2.warpAffine(np.ones(SHAPE, dtype), turn, SHAPE[::-1], flags=int(is_mixed))
 
 
 def in_windows(image, side):
@@ -119,6 +120,29 @@ def test_a_box_is_the_same_in_windows_and_may_be_larger_than_they_are(side):
     image = pictured()
     image[150:450, 150:420] = 0
     np.testing.assert_array_equal(in_windows(image, side), whole(image))
+
+
+@pytest.mark.parametrize("side", [200, 256, 350, 700])
+@pytest.mark.parametrize("sides", ["all", "two"])
+@pytest.mark.parametrize("wide", [2, 3, 10, 32, 60, 100])
+def test_a_frame_is_found_with_its_corners(wide, sides, side):
+    image, frame = pictured(glass=8.0), np.ones(SHAPE, bool)
+    frame[wide : -wide if sides == "all" else None, wide : -wide if sides == "all" else None] = (
+        False
+    )
+    image[frame] = 0
+    np.testing.assert_array_equal(in_windows(image, side), frame)
+
+
+@pytest.mark.parametrize("side", [350, 700])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("degrees", [1.0, 2.3, 5.0, 12.0, 25.0])
+def test_what_a_rotation_fills_is_found_however_it_rounds(degrees, dtype, side):
+    shown = rotated(degrees, dtype)
+    image = np.where(shown > 0, np.rint(pictured(glass=8.0) * shown), 0).astype(np.uint16)
+    found = in_windows(image, side)
+    assert np.count_nonzero(~found & (shown == 0)) < 0.02 * np.count_nonzero(shown == 0)
+    assert np.count_nonzero(found & (shown == 1)) <= 2
 
 
 def test_too_many_rectangles_become_coarser_ones():
