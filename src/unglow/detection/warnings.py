@@ -66,8 +66,9 @@ _LINE_CELL, _LINE_COUNT, _LINE_WIDTH = 10.0, 4, 0.08
 """Candidates are in a line if this many lie in a square of three cells, each this many spots wide,
 and scatter across it at most this part of along it. Of candidates by chance 0.6 % do, at most, and
 of dense cells none."""
-_MOST_IN_LINES = 0.05
-"""Share of the candidates that may lie in lines."""
+_MOST_IN_LINES, _FEW_IN_LINES = 0.05, 5
+"""Share of the candidates that may lie in lines, and how many may: two large cells side by side are
+found in four pieces."""
 _SAME_IMAGE = "They lie on each other to 0.01 px and are equally bright."
 
 
@@ -171,8 +172,9 @@ def warn_of_lines(listed: NDArray[np.void], width_px: float) -> Iterator[str]:
     if not counted.size:
         return
     own, numbers, centres = _find_lines(counted["x"], counted["y"], _LINE_CELL * width_px)
-    share = float((numbers[own] > 0).mean())
-    if share > _MOST_IN_LINES:
+    in_lines = int(np.count_nonzero(numbers[own]))
+    share = in_lines / counted.size
+    if share > _MOST_IN_LINES and in_lines > _FEW_IN_LINES:
         x, y = centres[:, numbers.argmax()].tolist()
         percents = {"percent": 100 * share, "most": 100 * _MOST_IN_LINES}
         yield explain("in_lines", at=(x, y), x=x, y=y, **percents)

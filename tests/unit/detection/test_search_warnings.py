@@ -256,4 +256,6 @@ def test_pieces_of_a_fibre_among_candidates_are_doubted_and_found(width_px):
 def test_candidates_in_clusters_or_by_chance_are_not_in_lines(side):
     assert not list(warn_of_lines(candidates_at(*crowd(1000, side)), 3.0))
     assert not list(warn_of_lines(candidates_at([5.0], [7.0]), 3.0))
+    cells = [158.0, 137.7, 112.3, 96.4], [271.6, 275.0, 275.9, 279.4]
+    assert not list(warn_of_lines(candidates_at(*cells), 3.0))
     assert not list(warn_of_lines(candidates_at([], []), 3.0))
