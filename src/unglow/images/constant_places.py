@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from unglow.core.arrays import Array, Bools, Bytes
 
 
-RUN = 31
-"""An edge is straight over at least this many px; odd."""
+RUN, _LONG = 31, 151
+"""An edge is straight over at least this many px; odd. So far does a slanted one go on that begins
+at the end of a window, and not of the image."""
 _BAND = 256
 """Rows or columns that are worked on together, to save memory."""
 _JUMP, _LEVELS = 0.02, 3
@@ -72,7 +73,10 @@ def find_constant(
     ends = np.zeros(flat.shape, np.uint8)
     outer = (window.x0 == 0, window.x1 == shape[1]), (window.y0 == 0, window.y1 == shape[0])
     views = (flat, block, ends), (flat.T, block.T, ends.T)
-    firm = [_find_firm(runs, pixels) for runs, pixels, _ in views]
+    firm = [
+        _find_firm(runs, pixels, at_border)
+        for (runs, pixels, _), at_border in zip(views, outer, strict=True)
+    ]
     if not flat.all() and not any(at.size for both in firm for at, _ in both):
         return None
     for (runs, _, total), both, at_border in zip(views, firm, outer, strict=True):
@@ -117,6 +121,8 @@ def _may_hold_any(block: Array) -> bool:
 
 def _may_be_cut(lines: Array, least: int) -> bool:
     """Say whether runs of one value from the first px on may end at a slanted line, in jumps."""
+    if np.count_nonzero((lines[:, 0] == lines[:, 1]) & (lines[:, 0] == lines[:, 2])) < 4:
+        return False
     ends = (lines == lines[:, :1]).argmin(axis=1)  # 0 if there is no other value
     near = np.minimum(ends + 1, lines.shape[1] - 1)
     jumps = np.abs(np.take_along_axis(lines, near[:, None], 1)[:, 0] - lines[:, 0].astype("f8"))
@@ -172,10 +178,12 @@ def _find_squares(block: Array) -> Bools:
     return flat
 
 
-def _find_firm(flat: Bools, block: Array) -> list[tuple[NDArray[np.intp], ...]]:
+def _find_firm(
+    flat: Bools, block: Array, at_border: tuple[bool, bool]
+) -> list[tuple[NDArray[np.intp], ...]]:
     """Return the px (row, col) at firm ends of the runs in rows: the first px, then the last."""
     ends, none = [], (np.zeros(0, np.intp),) * 2
-    for beyond in (-1, 1):
+    for beyond, opposite in zip((-1, 1), at_border[::-1], strict=True):
         found = []
         for x in range(0, flat.shape[1], _BAND):
             band = np.ascontiguousarray(flat[:, max(0, x - 1) : x + _BAND + 1])
@@ -189,27 +197,33 @@ def _find_firm(flat: Bools, block: Array) -> list[tuple[NDArray[np.intp], ...]]:
             found.append((row, col + x))
         row, col = (np.concatenate(part) for part in zip(none, *found, strict=True))
         straight = _keep_jumps(row, col, beyond, _AT_ONCE, flat, block) if row.size else none
-        row, col = _find_slanted(flat, beyond)
+        row, col = _find_slanted(flat, beyond, RUN if opposite else _LONG)
         slanted = _keep_jumps(row, col, 2 * beyond, _AFTER, flat, block) if row.size else none
         ends.append(tuple(np.concatenate(both) for both in zip(straight, slanted, strict=True)))
     return ends
 
 
-def _find_slanted(flat: Bools, beyond: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _find_slanted(
+    flat: Bools, beyond: int, least: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the px (row, col) where runs end that begin at a side, if a slanted line cuts them.
 
-    Of two px that rotation mixes across the edge, either may be flat.
+    It keeps to `RUN` px at a time, and goes on for at least so many rows. Of two px that rotation
+    mixes across the edge, either may be flat.
     """
-    ends = (flat if beyond > 0 else flat[:, ::-1]).argmin(axis=1) - 1  # -1: none, or all
-    if np.count_nonzero(ends >= 0) < RUN:
+    begin = flat[:, 0 if beyond > 0 else -1]
+    if np.count_nonzero(begin) < RUN:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    ends = np.full(len(flat), -1)  # as where a run does not end
+    ends[begin] = flat[begin, ::beyond].argmin(axis=1) - 1
     around = np.lib.stride_tricks.sliding_window_view(ends, RUN)
     slope = (around[:, -1:] - around[:, :1]) / (RUN - 1)
     off = np.abs(around - around[:, :1] - slope * np.arange(RUN)).max(axis=1)
     slanted = (around.min(axis=1) >= 0) & (off <= 1) & (slope != 0)[:, 0] & (abs(slope) <= 1)[:, 0]
     on = np.zeros(len(ends), np.bool_)
     on[RUN // 2 : len(ends) - RUN // 2] = slanted
-    row = np.flatnonzero(_widen(on[:, None], RUN // 2, 0))
+    more = (least - RUN) // 2
+    row = np.flatnonzero(_widen(_erode(on[:, None], more, 0), more + RUN // 2, 0))
     return row, ends[row] if beyond > 0 else flat.shape[1] - 1 - ends[row]
 
 

@@ -106,9 +106,9 @@ _PER_CELL = 40.0
 # What the warp of a block leaves to the allocator while the block is written, MB: with two threads
 # a pair of 30000 x 25000 px took 189 to 201 MB in five runs, where 200 were declared without this.
 _WARP_LEFT = 8.0
-# So does the search for constant places in a shard: two images of 30000 x 25000 px took 156 to 158
+# So does the search for constant places in a shard: two images of 30000 x 25000 px took 156 to 166
 # MB with two threads, where 150 were declared without this.
-_SHARD_LEFT = 8.0
+_SHARD_LEFT = 10.0
 # Bytes per px of a tile in which defects are looked for, next to those of the image.
 _MASKING = 24.0
 
