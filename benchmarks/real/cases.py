@@ -206,8 +206,7 @@ def _crowd(image: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _fill_rim(image: Floats, wide: int) -> Floats:
-    inside = image[wide:-wide, wide:-wide]
-    return np.pad(inside, wide)
+    return np.pad(image[wide:-wide, wide:-wide], wide)
 
 
 def _turn_frame(image: Floats, degrees: float) -> Floats:

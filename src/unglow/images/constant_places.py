@@ -4,8 +4,8 @@ Noise hardly gives neighbours one value for long, and what is clipped (glass at 
 ends where light and noise let it. So px have no data where they lie in squares of 3 x 3 px of one
 value, and two of the four ends of their row and column are *firm*: on an edge that keeps to a row
 or column for `RUN` px (or to a slanted line, where it cuts off a side of the image, as after a
-rotation), and behind which values jump. So a hole differs from the dark glass that it
-touches. Px that are not found are data, as before.
+rotation), and behind which values jump. So a hole differs from the dark glass that it touches. Px
+that are not found are data, as before.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 
 
 RUN, _LONG = 31, 151
-"""An edge is straight over at least this many px; odd. So far does a slanted one go on that begins
-at the end of a window, and not of the image."""
+"""An edge is straight over at least this many px; odd. The second is for slanted edges of runs that
+begin at the end of a window, and not of the image."""
 _BAND = 256
 """Rows or columns that are worked on together, to save memory."""
 _JUMP, _LEVELS = 0.02, 3
 """Behind a firm edge, half of the px differ by more than this part of what is typical in the
 window, and of integers by more than this many grey levels: blocks of JPEG differ by less. And"""
 _BEHIND, _AT_ONCE, _AFTER = 4, 0.5, 0.8
-"""by this part of what px do so much further on: optics make no such steps. (Across a slanted edge
-rotation mixes two px; the second one differs by the last part of what is twice as far on.) And"""
+"""by the second part of what px do at the first number times their distance: optics make no such
+steps. (Rotation mixes two px across a slanted edge: the second px is looked at, for the third
+part.) And"""
 _ROUGH = 0.25
 """of neighbours along it this part differs: where noise is lost, flat px may be chance."""
 _FIRM, _SEAM, _BORDER = 1, 8, 64
@@ -123,7 +124,7 @@ def _may_be_cut(lines: Array, least: int) -> bool:
     """Say whether runs of one value from the first px on may end at a slanted line, in jumps."""
     if np.count_nonzero((lines[:, 0] == lines[:, 1]) & (lines[:, 0] == lines[:, 2])) < 4:
         return False
-    ends = (lines == lines[:, :1]).argmin(axis=1)  # 0 if there is no other value
+    ends = (lines == lines[:, :1]).argmin(axis=1)  # 0 if all are of one value
     near = np.minimum(ends + 1, lines.shape[1] - 1)
     jumps = np.abs(np.take_along_axis(lines, near[:, None], 1)[:, 0] - lines[:, 0].astype("f8"))
     is_end = (ends >= 3) & (jumps > least)
@@ -196,9 +197,9 @@ def _find_firm(
             col, row = _list_places(edge.T[min(x, 1) : min(x, 1) + _BAND])
             found.append((row, col + x))
         row, col = (np.concatenate(part) for part in zip(none, *found, strict=True))
-        straight = _keep_jumps(row, col, beyond, _AT_ONCE, flat, block) if row.size else none
+        straight = _keep_jumps(row, col, beyond, _AT_ONCE, flat, block)
         row, col = _find_slanted(flat, beyond, RUN if opposite else _LONG)
-        slanted = _keep_jumps(row, col, 2 * beyond, _AFTER, flat, block) if row.size else none
+        slanted = _keep_jumps(row, col, 2 * beyond, _AFTER, flat, block)
         ends.append(tuple(np.concatenate(both) for both in zip(straight, slanted, strict=True)))
     return ends
 
@@ -208,7 +209,7 @@ def _find_slanted(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the px (row, col) where runs end that begin at a side, if a slanted line cuts them.
 
-    It keeps to `RUN` px at a time, and goes on for at least so many rows. Of two px that rotation
+    It is straight over any `RUN` rows, and has at least ``least`` of them. Of two px that rotation
     mixes across the edge, either may be flat.
     """
     begin = flat[:, 0 if beyond > 0 else -1]
@@ -236,6 +237,8 @@ def _keep_jumps(
     block: Array,
 ) -> tuple[NDArray[np.intp], ...]:
     """Return those px of edges behind which, at a distance ``beyond``, values jump by a part."""
+    if not row.size:
+        return row, col
     apart = (np.abs(np.diff(col, prepend=-9)) > 1) | (np.diff(row, prepend=-9) != 1)
     apart |= row % RUN == 0
     first = np.flatnonzero(apart)  # of pieces: an edge may begin on glass
