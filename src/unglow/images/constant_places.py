@@ -41,6 +41,8 @@ _ROUGH = 0.25
 _FIRM, _SEAM, _BORDER = 1, 8, 64
 """Ends of runs, as they are added up: a firm edge, the end of the window, the border of the image.
 The last one is firm if the other end is."""
+_MANY = 1000
+"""More places than this that may be an edge are not looked at one by one."""
 _MOST_WAITING = 64
 """At most this many parts of a window wait for what its neighbours say, the largest first."""
 
@@ -84,9 +86,10 @@ def find_constant(
         _add_ends(runs, both, at_border, total)
     kinds = ends & (_SEAM - 1)
     mask = kinds >= 2
-    near = _erode(_widen(mask.copy(), RUN, RUN), RUN // 2, RUN // 2)
-    np.logical_or(mask, flat, out=mask, where=near)  # where gaps cross, no end is firm
-    del near
+    if mask.any():  # where gaps cross, no end is firm
+        near = _erode(_widen(mask.copy(), RUN, RUN), RUN // 2, RUN // 2)
+        np.logical_or(mask, flat, out=mask, where=near)
+        del near
     ends //= _SEAM
     kinds += ends
     waits = (ends > 0) & (kinds >= 2)
@@ -103,7 +106,7 @@ def _may_hold_any(block: Array) -> bool:
     if any((side == side[0]).all() for side in (*block[[0, -1]], *block[:, [0, -1]].T)):
         return True
     least = _LEVELS if block.dtype.kind in "iu" else 0
-    for lines in (block[::8], block[:, ::8].copy().T):
+    for every, lines in ((block, block[::8]), (block.T, block[:, ::8].copy().T)):
         equal = lines[:, 1:] == lines[:, :-1]
         flat = equal[:, 1:] & equal[:, :-1]
         ends = [flat[:, :-1] & ~equal[:, 2:], flat[:, 1:] & ~equal[:, :-2]]
@@ -113,15 +116,29 @@ def _may_hold_any(block: Array) -> bool:
                 np.abs(lines[row + k, col + beyond].astype(np.float64) - lines[row, col + here])
                 for k in range(4)
             ]
-            if (np.min(jumps, axis=0) > least).any():
+            far = np.min(jumps, axis=0) > least
+            if _have_one_value(every[:, here:], row[far], col[far]):
                 return True
-        if flat.all() or _may_be_cut(lines, least) or _may_be_cut(lines[:, ::-1], least):
+        if flat.all() or any(
+            _may_be_cut(every[:, ::step], lines[:, ::step], least) for step in (-1, 1)
+        ):
             return True
     return False
 
 
-def _may_be_cut(lines: Array, least: int) -> bool:
-    """Say whether runs of one value from the first px on may end at a slanted line, in jumps."""
+def _have_one_value(image: Array, row: NDArray[np.intp], col: NDArray[np.intp]) -> bool:
+    """Say whether any 25 px of a column have: those from ``8 * row`` on, of columns ``col``."""
+    if len(row) > _MANY:
+        return True
+    columns = image[8 * row[:, None] + np.arange(25), col[:, None]]
+    return bool((columns == columns[:, :1]).all(axis=1).any())
+
+
+def _may_be_cut(every: Array, lines: Array, least: int) -> bool:
+    """Say whether runs of one value from the first px on may end at a slanted line, in jumps.
+
+    ``lines`` are every eighth row of the image.
+    """
     if np.count_nonzero((lines[:, 0] == lines[:, 1]) & (lines[:, 0] == lines[:, 2])) < 4:
         return False
     ends = (lines == lines[:, :1]).argmin(axis=1)  # 0 if all are of one value
@@ -129,7 +146,8 @@ def _may_be_cut(lines: Array, least: int) -> bool:
     jumps = np.abs(np.take_along_axis(lines, near[:, None], 1)[:, 0] - lines[:, 0].astype("f8"))
     is_end = (ends >= 3) & (jumps > least)
     bends = np.abs(np.diff(ends, 2)) <= 2
-    return bool((bends[1:] & bends[:-1] & is_end[3:] & is_end[2:-1] & is_end[:-3]).any())
+    row = np.flatnonzero(bends[1:] & bends[:-1] & is_end[3:] & is_end[2:-1] & is_end[:-3])
+    return _have_one_value(every, row, np.zeros_like(row))
 
 
 def _list_places(mask: Bools) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
