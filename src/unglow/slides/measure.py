@@ -18,7 +18,7 @@ from unglow.core.progress import progress, step
 from unglow.core.reasons import explain, split_notes
 from unglow.core.rounding import percent
 from unglow.core.windows import Window, map_bounded
-from unglow.images.stored_values import LEAST_SHARE, grey_level
+from unglow.images.stored_values import LEAST_SHARE, MOST_SHARE, grey_level
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate
 from unglow.photometry.gain.scale import METHODS, Scale, ScaleSettings
@@ -310,7 +310,8 @@ def _describe_losses(
         so = "" if one is marker else f", so {marker.name} is missing there"
         share, (level, above) = lacking[one.name], saturated[one.name]
         if share - min(lacking.values()) > LEAST_SHARE:  # else cut out of all of them on purpose
-            yield explain("channel_not_imaged", name=one.name, share=percent(share), so=so)
+            key = "channel_large_gaps" if share > MOST_SHARE else "channel_not_imaged"
+            yield explain(key, name=one.name, share=percent(share), so=so)
         if above:
             many = one is not marker and above > _MOST_SATURATED
             key = "background_saturated" if many else "channel_saturated"

@@ -94,7 +94,7 @@ GIVEN = {
         _IMAGES,
     ),
     "slide_scale": Given(
-        12,
+        13,
         {
             "slide": job_params.slide_record,
             "settings": job_params.slide_scale_settings,

@@ -148,11 +148,22 @@ def test_a_constant_hole_in_a_marker_or_its_background_is_missing(
     inside = np.zeros(SHAPE, bool)
     inside[HOLE.slices] = True
     np.testing.assert_array_equal(missing, inside)
-    (reason,) = scales["A"].reasons
+    (note,) = scales["A"].notes
     end = ", so A is missing there." if of_background else "."
-    assert reason == f"{name} was not imaged on 2.6 % of the slide{end}"
-    assert bool(scales["B"].reasons) == of_background
+    assert note == f"{name} was not imaged on 2.6 % of the slide{end}"
+    assert bool(scales["B"].notes) == of_background
+    assert not scales["A"].reasons
     assert scales["A"].default_result.gain == pytest.approx(GAINS["A"], rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "of_background"), [("AF", True), ("A", False)])
+def test_a_channel_that_lacks_a_third_of_the_slide_is_a_doubt(tmp_path, name, of_background):
+    image = pixels()
+    image[["AF", "A"].index(name)][:, 20 : 20 + SHAPE[1] // 3] = 0
+    scales, _, _ = subtracted(tmp_path, image)
+    for marker, scale in scales.items():
+        keys = [one.key for one in scale.reasons]
+        assert keys == ["channel_large_gaps"] * (of_background or marker == name)
 
 
 def test_gaps_between_tiles_and_a_hole_larger_than_a_window_are_missing(tmp_path):
