@@ -181,9 +181,10 @@ def residues(
         here = place / f"gain{error:+}"
         here.mkdir()
         renderer = make_slide(spec, here / "raw", SLIDE, workers=processors())
+        number_of, marker = next((n, c) for n, c in enumerate(renderer.channels) if c.background)
         backsub(program, here)
-        unglow(here, {"memory_per_job": budget})
-        number_of = next(n for n, one in enumerate(renderer.channels) if one.background)
+        as_imaged = f"{{reference: {marker.cycle}}}"  # Backsub moves nothing, nor does the truth
+        unglow(here, {"memory_per_job": budget, "multiplexed": as_imaged})
         raw = here / "raw" / SLIDE / f"{SLIDE}.ome.tif"
         for tool, path in {"as imaged": raw, **corrected(here)}.items():
             cells = residue(left_of(renderer, path, number_of))
