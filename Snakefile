@@ -6,7 +6,7 @@ file has been read. Needs nothing but raw/ in the working directory; config/conf
 
 from snakemake.utils import min_version
 
-min_version("9.17.0")
+min_version("9.17.1")
 
 
 include: "rules/installation.smk"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Install a clone with pip, pipx and uv, and run what came of it.
-#     sh benchmarks/install.sh python3.11 python3.12 python3.13
-# Each Python that is named takes a minute or two. Ends with status 0 if all of them ran a pair.
+# Install a clone with pip, pipx and uv, or as an image, and run what came of it.
+#     sh benchmarks/install.sh python3.11 python3.12 python3.13 podman
+# Each Python that is named takes a minute or two, an image (podman or docker) some more: it runs
+# without network and root. Ends with status 0 if all of them ran a pair.
 set -eu
 project=$(cd "$(dirname "$0")/.." && pwd)
 place=$(mktemp -d)
@@ -21,7 +22,31 @@ try() { # with what, and the command
     rm -rf "$place/work"
 }
 
+make_image() { # with what
+    "$1" build --quiet --file "$place/clone/containers/Dockerfile" --tag unglow-tried "$place/clone"
+    user="--user $(id -u):$(id -g)"
+    if [ "$(id -u)" = 0 ]; then
+        user=
+        chmod 711 "$place"
+        umask 0 # the user of the image writes into the directory of root
+    elif [ "$1" = podman ]; then
+        user="--userns keep-id $user"
+    fi
+    cat > "$place/unglow" << END
+#!/bin/sh
+exec $1 run --rm --network none $user --volume "\$PWD":/work unglow-tried "\$@"
+END
+    chmod 755 "$place/unglow"
+}
+
 for python in "$@"; do
+    case $python in
+        podman | docker)
+            make_image "$python"
+            try "image of $python" "$place/unglow"
+            continue
+            ;;
+    esac
     "$python" -m venv "$place/env"
     "$place/env/bin/pip" install --quiet "$place/clone"
     try "pip, $("$python" --version)" "$place/env/bin/unglow"
