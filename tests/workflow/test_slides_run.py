@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
-from real_runs import Run, bytes_of, command, snakemake
+from real_runs import Run, bytes_of, command, records_of, snakemake
 from scipy.ndimage import maximum_filter, zoom
 from scipy.spatial import cKDTree
 from sharing import once
@@ -138,6 +138,26 @@ def test_slides_without_a_map_as_float_and_as_zarr(own):
     image = tifffile.imread(own / "plain/good/corrected.ome.tif")
     assert image.dtype == np.float32
     np.testing.assert_array_equal(levels["0"][:], image)
+
+
+def test_rims_and_holes_in_all_channels_fit_in_the_declared_memory(tmp_path):
+    size = ("--size", "2048x2048", "--channels", "5", "--cycles", "2")
+    made = command(tmp_path, "unglow", "phantom", *size, "--raw", "raw", "--sample", "good")
+    assert made.code == 0, made.text
+    path = tmp_path / "raw/good/good.ome.tif"
+    with tifffile.TiffFile(path) as tif:
+        image, text = tif.asarray(), tif.ome_metadata
+    image[:, 200:900, 300:1500] = 0
+    for lines in (image, image.swapaxes(1, 2)):
+        lines[:, :12] = lines[:, -12:] = 0
+    layout = {"tile": (512, 512), "compression": "zlib", "photometric": "minisblack"}
+    tifffile.imwrite(path, image, description=text.encode(), metadata=None, **layout)
+    run = snakemake(tmp_path, "--", "results/good/details/subtraction.json")
+    assert run.code == 0, run.text
+    records = [json.loads(p.read_text().splitlines()[-1]) for p in records_of(tmp_path / "results")]
+    took = {one["rule"]: one["peak_mb"] / one["declared_mb"] for one in records}
+    assert took.keys() == {"slide_register", "slide_scale", "slide_subtract"}
+    assert max(took.values()) <= 1, took
 
 
 def test_candidates_in_a_marker_are_its_cells(own):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 RUN, _LONG = 31, 151
 """An edge is straight over at least this many px; odd. The second is for slanted edges of runs that
 begin at the end of a window, and not of the image."""
-_BAND = 256
-"""Rows or columns that are worked on together, to save memory."""
+_BAND, _ROWS = 256, 64
+"""Rows or columns that are worked on together, to save memory; and where each run is listed."""
 _JUMP, _LEVELS = 0.02, 3
 """Behind a firm edge, half of the px differ by more than this part of what is typical in the
 window, and of integers by more than this many grey levels: blocks of JPEG differ by less. And"""
@@ -73,28 +73,25 @@ def find_constant(
         flat &= stored
     if not flat.any():
         return None
-    ends = np.zeros(flat.shape, np.uint8)
     outer = (window.x0 == 0, window.x1 == shape[1]), (window.y0 == 0, window.y1 == shape[0])
-    views = (flat, block, ends), (flat.T, block.T, ends.T)
-    firm = [
-        _find_firm(runs, pixels, at_border)
-        for (runs, pixels, _), at_border in zip(views, outer, strict=True)
-    ]
+    firm = _find_firm(flat, block, outer[0]), _find_firm(flat.T, block.T, outer[1])
     if not flat.all() and not any(at.size for both in firm for at, _ in both):
         return None
-    for (runs, _, total), both, at_border in zip(views, firm, outer, strict=True):
-        _add_ends(runs, both, at_border, total)
+    ends = np.zeros(flat.shape, np.uint8)
+    _add_ends(flat, firm[0], outer[0], ends)
+    _add_ends(flat.T, firm[1], outer[1], ends.T)
     kinds = ends & (_SEAM - 1)
     mask = kinds >= 2
+    ends //= _SEAM
+    kinds += ends
+    waits = kinds >= 2
+    np.logical_and(waits, ends, out=waits)
+    del ends, kinds  # as much memory as the block
     if mask.any():  # where gaps cross, no end is firm
         near = _erode(_widen(mask.copy(), RUN, RUN), RUN // 2, RUN // 2)
         np.logical_or(mask, flat, out=mask, where=near)
         del near
-    ends //= _SEAM
-    kinds += ends
-    waits = (ends > 0) & (kinds >= 2)
-    waits &= ~mask
-    waiting = merge_runs(waits)
+    waiting = merge_runs(np.greater(waits, mask, out=waits))
     return mask, sorted(waiting, key=lambda w: (-w.size, w))[:_MOST_WAITING]
 
 
@@ -165,6 +162,7 @@ def _widen(mask: Bools, rows: int, cols: int) -> Bools:
             before = lines.copy()
             lines[step:] |= before[:-step]
             lines[:-step] |= before[step:]
+            del before
             reached += step
     return mask
 
@@ -178,9 +176,10 @@ def _erode(mask: Bools, rows: int, cols: int) -> Bools:
 def _find_squares(block: Array) -> Bools:
     """Return which px lie in squares of 3 x 3 px of one value, which may go on beyond the end."""
     flat = np.empty(block.shape, np.bool_)
-    padded = np.pad(block, 2, "edge")
     for y in range(0, len(block), _BAND):
-        band = padded[y : y + _BAND + 4]
+        end = min(y + _BAND, len(block)) + 2
+        room = max(0, 2 - y), max(0, end - len(block))
+        band = np.pad(block[max(0, y - 2) : end], (room, (2, 2)), "edge")
         across, down = band[:, 1:] == band[:, :-1], band[1:] == band[:-1]
         pairs = across[:, 1:] & across[:, :-1]
         equal = down[1:, 1:-1] & down[:-1, 1:-1]
@@ -190,10 +189,12 @@ def _find_squares(block: Array) -> Bools:
     flat[np.ix_((0, -1), (0, -1))] &= flat[np.ix_((1, -2), (1, -2))]  # not a px by itself
     for values, squares in ((block, flat), (block.T, flat.T)):
         # where squares of two values touch, an image was enlarged by repeating its px
-        touch = squares[1:] & squares[:-1] & (values[1:] != values[:-1])
+        touch = values[1:] != values[:-1]
+        touch &= squares[1:]
+        touch &= squares[:-1]
         if touch.any():
-            squares[1:] &= ~touch
-            squares[:-1] &= ~touch
+            for one in (squares[1:], squares[:-1]):
+                np.greater(one, touch, out=one)
     return flat
 
 
@@ -289,8 +290,8 @@ def _add_ends(
     """Add to ``total``, for each flat px, the kinds of the ends of its run."""
     last = flat.shape[1] - 1
     edges = [_BORDER if one else _SEAM for one in at_border]
-    for y in range(0, len(flat), _BAND):
-        band = np.ascontiguousarray(flat[y : y + _BAND])
+    for y in range(0, len(flat), _ROWS):
+        band = np.ascontiguousarray(flat[y : y + _ROWS])
         ends = np.zeros((2, *band.shape), np.uint8)
         ends[0, :, 0], ends[1, :, last] = edges
         for one, (row, col) in zip(ends, firm, strict=True):
@@ -304,7 +305,7 @@ def _add_ends(
         codes[codes == 2 * _BORDER] = _SEAM  # corners of a frame: their neighbours know
         band_total = np.zeros(band.shape, np.uint8)
         band_total[band] = np.repeat(codes % _BORDER, lengths)
-        total[y : y + _BAND] += band_total
+        total[y : y + _ROWS] += band_total
 
 
 def spread(found: Mapping[Window, float], waiting: Mapping[Window, float]) -> list[Window]:

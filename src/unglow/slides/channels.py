@@ -374,7 +374,9 @@ class Gaps:
         missing = np.asarray(block >= top)
         if lacking is not None:
             missing |= lacking.mask(window)
-        found = find_constant(block, window, self.headers[channel.image].shape, ~missing)
+        stored = ~missing if missing.any() else None
+        found = find_constant(block, window, self.headers[channel.image].shape, stored)
+        del stored
         known = np.isfinite(block) if block.dtype.kind == "f" else np.True_
         if found is None and not known.all():
             found = np.zeros(block.shape, np.bool_), []

@@ -51,6 +51,8 @@ _PER_FITTED_CELL, _PER_GAIN = 150.0, 50.0
 _PER_COARSE_PX, _COPYING = 12.0, 24.0
 # Part of a level that is computed in place: this many px of level 0, and bytes per px.
 _PART_PX, _HALVING = 1 << 20, 9.0
+# Finding what was not imaged in a window, and the floats that a channel becomes, bytes per px.
+_HOLES = 6.5
 # Halves of a window of the reference, which the section is found on, bytes per px of the window.
 _HALVED = 1.5
 # Histograms of a marker, one of which each window at work has too; strips at work.
@@ -195,18 +197,21 @@ def _reading(known: KnownSlide, px: int, together: int) -> float:
     """Return what reading ``together`` channels of a window of the frame takes, bytes.
 
     Of a moved cycle: their sources, what has been resampled of them, and a strip as float32.
+    Channels with holes are floats; these are looked for in one at a time.
     """
     item = _item(known)
+    with_holes = max(4, item)
     if not _moves(known):
-        return together * px * item
+        return (together - 1) * px * with_holes + px * (item + _HOLES)
     largest = max(math.prod(header.shape) for header in known.headers)
     source_px = min(WARP_SOURCE * px + WARP_SPARE_PX, largest)
     strip_px = min(
         WARP_SOURCE * px * min(1.0, ALIGNED_ROWS / math.sqrt(px)) + WARP_SPARE_PX, source_px
     )
-    source = source_px * (4 if _differ(known) else item)
+    source = source_px * with_holes
     making = _PART_PX * (item + _HALVING) * together if _differ(known) else 0.0
-    first = together * source + px * 4
+    finding = (together - 1) * source + source_px * (item + _HOLES)
+    first = max(together * source + px * 4, finding)
     last = source + together * px * 4
     return max(max(first, last) + strip_px * 4, together * source + making)
 
@@ -223,8 +228,8 @@ def _differ(known: KnownSlide) -> bool:
 
 
 def _count_held(known: KnownSlide) -> int:
-    """Return the bytes of a px of a channel that was read."""
-    return max(4, _item(known)) if _moves(known) else _item(known)
+    """Return the bytes of a px of a channel that was read: with holes or moved, floats."""
+    return max(4, _item(known))
 
 
 def _backgrounds(known: KnownSlide) -> int:

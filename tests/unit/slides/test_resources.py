@@ -59,15 +59,12 @@ def each_of_subtract(header, at_a_time=1, dtype="input", stores=False, **changes
 def test_a_window_holds_what_its_heaviest_phase_holds(header):
     mpx, header = 2048 * 2048 / 1e6, replace(header, separate=True)
     extra = 0.3 + header.decode_bytes / 1e6
-    # float32 background, signal, result, and strips at work
+    # float32 background, signal, and its holes that are looked for
     alone = each_of_subtract(header, channels=2)
-    assert alone == pytest.approx((4 + 2 + 2) * mpx + 4 + extra)
-    # another marker needs the background again, so it stays while tiles are made
-    shared = each_of_subtract(header)
-    assert shared == pytest.approx((4 + 2 * 2.4 + 2) * mpx + extra)
-    # so do channels that are read together
+    assert alone == pytest.approx((4 + 2 + 6.5) * mpx + extra)
+    # channels that are read together are floats if they have holes, and stay while tiles are made
     several = each_of_subtract(header, at_a_time=2, separate=False)
-    assert several == pytest.approx((4 + 2 * 2 + 2 * 2.4 + 2) * mpx + extra)
+    assert several == pytest.approx((4 + 2 * 4 + 2 * 2.4 + 2) * mpx + extra)
     # of two backgrounds, no markers are read together, nor is there one that passes through
     made = [Channel(n, 0, i, removed=True) for i, n in enumerate(("AF1", "AF2"))]
     made += [Channel(f"M{n}", 0, n + 1, background=f"AF{n}") for n in (1, 2)]
@@ -75,12 +72,10 @@ def test_a_window_holds_what_its_heaviest_phase_holds(header):
     assert resources.subtract(two, 9, "input").each == pytest.approx(alone)
     assert resources.channels_at_a_time(two, 2000, "input") == 1
     # chunks of float32 take more than tiles
-    wide = [
-        each_of_subtract(header, dtype="float32", stores=stores, channels=2)
-        for stores in (False, True)
-    ]
-    assert wide[0] == pytest.approx((4 * 2.4 + 2) * mpx + extra)
-    assert wide[1] == pytest.approx(4 * 3.1 * mpx + extra)
+    # and another marker needs the background again, so it stays while they are made
+    wide = [each_of_subtract(header, dtype="float32", stores=stores) for stores in (False, True)]
+    assert wide[0] == pytest.approx((4 + 4 * 2.4 + 2) * mpx + extra)
+    assert wide[1] == pytest.approx((4 + 4 * 3.1) * mpx + extra)
 
 
 def test_tables_of_tiles_count(header):
