@@ -42,6 +42,8 @@ _STATISTICS, _KEPT_STATISTICS, _TABLE = 4.7, 1.2, 1.0
 # Bytes per cell of a marker; what fits take, MB; cells of a window at work, bytes, and a block that
 # is matched, bytes per px.
 _PER_CELL, _FITS, _CELLS_AT_WORK, _PER_BLOCK_PX = 28.0, 24.0, 2.5e6, 120.0
+# Libraries that the fits of a slide load, where their files came into memory in large pieces, MB.
+_LOADED = 10.0
 # Tables of where a tile or strip of an image is, and where those of a window of the corrected image
 # are, with those of its pyramid, bytes.
 _PER_SEGMENT, _PER_WINDOW = 20.0, 256.0
@@ -135,7 +137,7 @@ def measure(known: KnownSlide, at_a_time: int) -> Demand:
         libraries_mb("slide_scale"),
         each,
         fixed=fixed,
-        least=libraries_mb("slide_scale") + fixed + max(fits, finding),
+        least=libraries_mb("slide_scale") + fixed + max(fits + _LOADED, finding),
     )
 
 
