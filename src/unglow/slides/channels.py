@@ -374,9 +374,8 @@ class Gaps:
         missing = np.asarray(block >= top)
         if lacking is not None:
             missing |= lacking.mask(window)
-        stored = ~missing if missing.any() else None
-        found = find_constant(block, window, self.headers[channel.image].shape, stored)
-        del stored
+        shape = self.headers[channel.image].shape
+        found = find_constant(block, window, shape, ~missing if missing.any() else None)
         known = np.isfinite(block) if block.dtype.kind == "f" else np.True_
         if found is None and not known.all():
             found = np.zeros(block.shape, np.bool_), []

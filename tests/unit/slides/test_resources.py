@@ -71,8 +71,7 @@ def test_a_window_holds_what_its_heaviest_phase_holds(header):
     two = replace(known(header, 2048, separate=False), slide=Slide("s", (), tuple(made), {1: "M1"}))
     assert resources.subtract(two, 9, "input").each == pytest.approx(alone)
     assert resources.channels_at_a_time(two, 2000, "input") == 1
-    # chunks of float32 take more than tiles
-    # and another marker needs the background again, so it stays while they are made
+    # chunks of float32 take more than tiles; the background stays if another marker needs it again
     wide = [each_of_subtract(header, dtype="float32", stores=stores) for stores in (False, True)]
     assert wide[0] == pytest.approx((4 + 4 * 2.4 + 2) * mpx + extra)
     assert wide[1] == pytest.approx((4 + 4 * 3.1) * mpx + extra)
